@@ -1,0 +1,43 @@
+//! What cargo knows of the workspace and its dependencies: the few fields that the steps read.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::checkout::Checkout;
+use crate::command;
+use crate::step::Failure;
+
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: Option<String>,
+    /// None for a package that lies in a directory.
+    pub(crate) source: Option<String>,
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+}
+
+/// The packages of this workspace.
+pub(crate) fn members(checkout: &Checkout) -> Result<Vec<Package>, Failure> {
+    read(checkout, "--no-deps")
+}
+
+/// Those and everything they depend on, on any platform, with any feature.
+pub(crate) fn all(checkout: &Checkout) -> Result<Vec<Package>, Failure> {
+    read(checkout, "--all-features")
+}
+
+fn read(checkout: &Checkout, scope: &str) -> Result<Vec<Package>, Failure> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+
+    let words = ["metadata", "--quiet", "--format-version", "1", scope];
+    let answer = command::ask(&mut checkout.cargo(words))?;
+    let metadata: Metadata = serde_json::from_slice(&answer).map_err(|error| {
+        Failure::new(format!("cannot read the output of cargo metadata: {error}"))
+    })?;
+    Ok(metadata.packages)
+}

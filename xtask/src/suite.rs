@@ -1,0 +1,107 @@
+//! `cargo xtask test`: the steps a change has to pass, in order.
+
+use std::process::ExitCode;
+
+use crate::checkout::Checkout;
+use crate::step::{self, Outcome, Step};
+use crate::{command, features, hygiene, licences, packages, runner};
+
+const HELP: &str = "\
+Everything a change has to pass.
+
+usage: cargo xtask test [--quick]
+
+  --quick   only formatting, lints and tests
+
+Steps, in order:
+  packages        what the steps need is there; as root on Debian, missing packages are installed
+  formatting      cargo fmt
+  lints           clippy with the workspace lints, any warning is an error
+  tests           cargo nextest if it is installed, else cargo test
+  doc tests       the examples in the documentation
+  documentation   rustdoc, any warning is an error
+  features        every package without its features, and with each one alone
+  dependencies    licences and sources of everything in Cargo.lock
+  hygiene         no paths of one machine, no overlong files
+
+A step that fails does not keep the later ones from running: one run shows all there is to repair.
+
+exit code: 0 all steps passed, 1 a step failed, 2 usage
+";
+
+const STEPS: &[Step] = &[
+    Step::quick("packages", tools),
+    Step::quick("formatting", formatting),
+    Step::quick("lints", lints),
+    Step::quick("tests", runner::tests),
+    Step::thorough("doc tests", runner::doc_tests),
+    Step::thorough("documentation", documentation),
+    Step::thorough("features", features::check),
+    Step::thorough("dependencies", licences::check),
+    Step::thorough("hygiene", hygiene::check),
+];
+
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let mut quick = false;
+    for word in words {
+        match *word {
+            "--quick" => quick = true,
+            "--help" | "-h" => {
+                print!("{HELP}");
+                return ExitCode::SUCCESS;
+            }
+            unknown => {
+                return crate::usage(&format!("`test` has no option `{unknown}`"), "test --help");
+            }
+        }
+    }
+    let steps = STEPS.iter().filter(|step| step.quick || !quick);
+    step::run_all(steps, &Checkout::here())
+}
+
+fn tools(checkout: &Checkout) -> Outcome {
+    packages::provide(checkout, packages::FOR_TESTS)
+}
+
+fn formatting(checkout: &Checkout) -> Outcome {
+    command::run(&mut checkout.cargo(["fmt", "--all", "--check"]))
+        .map_err(|failure| failure.advise("`cargo fmt --all` repairs it"))?;
+    Ok(String::new())
+}
+
+fn lints(checkout: &Checkout) -> Outcome {
+    let words = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    command::run(&mut checkout.cargo(words))?;
+    Ok(String::new())
+}
+
+fn documentation(checkout: &Checkout) -> Outcome {
+    let mut doc = checkout.cargo(["doc", "--no-deps", "--workspace", "--all-features"]);
+    command::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_step_in_order() {
+        let listed: Vec<&str> = HELP
+            .lines()
+            .skip_while(|line| !line.starts_with("Steps"))
+            .filter_map(|line| line.strip_prefix("  ")?.split_once("  "))
+            .map(|(name, _)| name)
+            .collect();
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        assert_eq!(listed, names);
+    }
+}
