@@ -1,0 +1,199 @@
+//! What `setup` holds: registers the parts of the service.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::component::{self, Ending, Resource, TaskPart};
+use crate::core::Core;
+use crate::error::{BoxError, Error};
+use crate::lifecycle::{Cause, Plan};
+use crate::report::PartKind;
+use crate::stop::Stop;
+use crate::supervise::Restart;
+
+/// The service under construction. Program order is start order; the stop goes the other way.
+pub struct App {
+    pub(crate) core: Arc<Core>,
+    misuse: Option<Error>,
+}
+
+impl App {
+    pub(crate) const fn new(core: Arc<Core>) -> Self {
+        Self { core, misuse: None }
+    }
+
+    /// Remembers what cannot be; `setup` then ends with it, whatever it returns.
+    pub(crate) fn misuse(&mut self, error: Error) {
+        self.misuse.get_or_insert(error);
+    }
+
+    pub(crate) fn take_misuse(&mut self) -> Option<Error> {
+        self.misuse.take()
+    }
+
+    /// Opens a resource: a pool, a client, a file. Await it; the value comes back, and a clone of it is kept
+    /// for [`Resource::stop`].
+    ///
+    /// ```
+    /// # struct Pool; impl Pool { async fn connect(_: &str) -> std::io::Result<std::sync::Arc<Self>> { Ok(Pool.into()) } async fn close(&self) {} }
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let db = app.resource("postgres", Pool::connect("…")).stop(|db| async move { db.close().await }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn resource<F, T, E>(&mut self, name: impl Into<Cow<'static, str>>, open: F) -> Resource<'_, F, T>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: Into<BoxError>,
+    {
+        component::resource(&self.core, name.into(), Location::caller(), open)
+    }
+
+    /// Starts a task. It is given a [`Stop`] and should end soon after the stop is requested.
+    ///
+    /// An error or a panic stops the service, unless [`TaskPart::report_only`] says otherwise; see
+    /// [`App::restarting`] for a task that is started again. When all tasks have ended, the service ends too.
+    #[track_caller]
+    pub fn task<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, code: F) -> TaskPart<'_>
+    where
+        F: FnOnce(Stop) -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        TaskPart::new(self, name.into(), Location::caller(), component::once(code))
+    }
+
+    /// Starts a task that is started again when it fails, later each time. When it fails too often, the service
+    /// stops.
+    ///
+    /// ```
+    /// # use adieu::Restart;
+    /// # async fn listen(_stop: adieu::Stop) -> std::io::Result<()> { Ok(()) }
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.restarting("listener", Restart::default(), |stop| listen(stop));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn restarting<F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        restart: Restart,
+        code: F,
+    ) -> TaskPart<'_>
+    where
+        F: FnMut(Stop) -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        TaskPart::new(self, name.into(), Location::caller(), component::again(restart, code))
+    }
+
+    /// Runs blocking code as a part of the service, on the runtime's pool for it.
+    ///
+    /// It cannot be cancelled; give it a look at [`Stop::is_requested`] now and then. What does not end by
+    /// the deadline is abandoned and named.
+    #[track_caller]
+    pub fn blocking<F, T>(&mut self, name: impl Into<Cow<'static, str>>, code: F)
+    where
+        F: FnOnce(Stop) -> T + Send + 'static,
+        T: Ending,
+    {
+        component::blocking(self, name.into(), Location::caller(), code);
+    }
+
+    /// Runs when stopping begins, before the drain: tell the load balancer, the service registry.
+    #[track_caller]
+    pub fn on_shutdown<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        self.hook(PartKind::ShutdownHook, name.into(), Location::caller(), hook);
+    }
+
+    /// Runs after the drain, while the resources are still open. May start work; the release waits for it.
+    #[track_caller]
+    pub fn on_cleanup<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        self.hook(PartKind::CleanupHook, name.into(), Location::caller(), hook);
+    }
+
+    /// Runs at the very end, when everything is closed: flush telemetry here.
+    #[track_caller]
+    pub fn on_exit<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        self.hook(PartKind::ExitHook, name.into(), Location::caller(), hook);
+    }
+
+    fn hook<F, Fut>(&mut self, kind: PartKind, name: Cow<'static, str>, place: &'static Location<'static>, hook: F)
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        if let Err(error) = component::hook(&self.core, kind, name, place, hook) {
+            self.misuse(error);
+        }
+    }
+
+    /// A [`Stop`] for use in `setup` itself, or to hand to something that is not a task.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        Stop::new(Arc::clone(&self.core))
+    }
+
+    /// Asks the service to stop, from anywhere.
+    #[must_use]
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        ShutdownHandle { core: Arc::clone(&self.core) }
+    }
+
+    /// Who will stop in which phase with what budget, as registered so far.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        self.core.plan()
+    }
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("service", &self.core.name).finish_non_exhaustive()
+    }
+}
+
+/// Asks a service to stop. Cheap to clone; does nothing after the end.
+#[derive(Clone)]
+pub struct ShutdownHandle {
+    core: Arc<Core>,
+}
+
+impl ShutdownHandle {
+    pub(crate) const fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// Begins the stop. `why` is the cause in log and report. Only the first request counts.
+    pub fn stop(&self, why: impl Into<Arc<str>>) {
+        self.core.request_stop(Cause::Requested(why.into()));
+    }
+}
+
+impl fmt::Debug for ShutdownHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShutdownHandle").field("service", &self.core.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! Cancelling one future: a token, and the future that listens to it.
+//!
+//! Cancelling drops the future, at once if it waits, or when its poll in progress comes back. A shield
+//! ([`crate::Stop::shield`]) puts it off until the shielded part is over.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+
+use crate::seat;
+
+/// Cancels whatever was wrapped with it.
+#[derive(Clone, Default)]
+pub(crate) struct Token(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    cancelled: AtomicBool,
+    notify: Arc<Notify>,
+}
+
+impl Token {
+    pub(crate) fn cancel(&self) {
+        // Release: what the canceller did before is seen by the one that is cancelled.
+        self.0.cancelled.store(true, Ordering::Release);
+        self.0.notify.notify_waiters();
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Runs `future` until it ends or the token is cancelled.
+    pub(crate) fn wrap<F: Future>(&self, future: F) -> Cancellable<F> {
+        Cancellable {
+            future: Some(future),
+            notified: Arc::clone(&self.0.notify).notified_owned(),
+            token: self.clone(),
+        }
+    }
+}
+
+/// The future was cancelled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WasCancelled;
+
+pin_project! {
+    pub(crate) struct Cancellable<F> {
+        #[pin]
+        future: Option<F>,
+        // Made before the first look at the flag, so a cancel in between is not missed.
+        #[pin]
+        notified: OwnedNotified,
+        token: Token,
+    }
+}
+
+impl<F: Future> Future for Cancellable<F> {
+    type Output = Result<F::Output, WasCancelled>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let cut = this.token.is_cancelled() && !seat::is_shielded();
+        if !cut {
+            let Some(future) = this.future.as_mut().as_pin_mut() else {
+                return Poll::Ready(Err(WasCancelled));
+            };
+            if let Poll::Ready(output) = future.poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            // Only to be woken: once it has fired it says so for ever, and the flag says the same.
+            if !this.token.is_cancelled() && this.notified.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if seat::is_shielded() {
+                return Poll::Pending;
+            }
+        }
+        this.future.set(None);
+        Poll::Ready(Err(WasCancelled))
+    }
+}

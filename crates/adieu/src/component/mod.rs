@@ -1,0 +1,56 @@
+//! The kinds of parts. Each registers itself, starts, and says how it is to be ended.
+
+mod hook;
+mod resource;
+mod task;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::error::BoxError;
+
+pub use resource::Resource;
+pub use task::TaskPart;
+
+pub(crate) use hook::hook;
+pub(crate) use resource::resource;
+pub(crate) use task::{again, blocking, once};
+
+/// A future that can be sent to where it runs.
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Ends a resource, or is the hook. Called once.
+pub(crate) type Closer = Box<dyn FnOnce() -> BoxFuture<Result<(), BoxError>> + Send>;
+
+/// What a task, a hook or a close may return: nothing, or a result.
+///
+/// Sealed: `()`, `Result<(), E>` and the never-returned `Infallible`.
+pub trait Ending: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_result(self) -> Result<(), BoxError>;
+}
+
+impl Ending for () {
+    fn into_result(self) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<BoxError>> Ending for Result<(), E> {
+    fn into_result(self) -> Result<(), BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+impl Ending for std::convert::Infallible {
+    fn into_result(self) -> Result<(), BoxError> {
+        match self {}
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl<E> Sealed for Result<(), E> {}
+    impl Sealed for std::convert::Infallible {}
+}

@@ -1,0 +1,259 @@
+//! Drives the machine: takes events from the inbox, does what the machine says, writes it down.
+//!
+//! In a service the conductor has a thread of its own, so that no task that blocks the runtime can hold up
+//! the stop; closes run on threads of their own for the same reason. In a scope it is a task, so that it
+//! lives on the clock of the runtime around it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{self, Handle, Runtime};
+
+use crate::component::BoxFuture;
+use crate::core::{Core, Message};
+use crate::error::Failure;
+use crate::lifecycle::{Action, End, Event, Exit, Machine, Outcome, PartId, Time};
+use crate::publish::Publisher;
+use crate::report::{Ledger, Loss, Notice, log};
+use crate::roster::WorkKind;
+use crate::seat;
+use crate::seated::Seated;
+
+/// Hears every notice, on the conductor's thread: it must not wait for anything.
+pub(crate) type Listener = Box<dyn FnMut(&Notice) + Send>;
+
+pub(crate) struct Conductor {
+    core: Arc<Core>,
+    machine: Machine,
+    ledger: Arc<Mutex<Ledger>>,
+    publisher: Arc<Publisher>,
+    listener: Option<Listener>,
+    wake: Option<Time>,
+    /// Whether closes run on threads of their own.
+    has_threads: bool,
+}
+
+impl Conductor {
+    pub(crate) fn new(core: Arc<Core>, ledger: Arc<Mutex<Ledger>>, publisher: Arc<Publisher>) -> Self {
+        let machine = Machine::new(core.terms);
+        Self { core, machine, ledger, publisher, listener: None, wake: None, has_threads: false }
+    }
+
+    pub(crate) fn with_listener(mut self, listener: Option<Listener>) -> Self {
+        self.listener = listener;
+        self
+    }
+
+    /// The conductor of a service: returns at the end.
+    pub(crate) fn run_on_thread(mut self) {
+        self.has_threads = true;
+        let start = self.core.start.into_std();
+        while !self.machine.has_ended() {
+            let until: Option<Instant> = self.wake.map(|at| start + at);
+            let message = self.core.inbox.wait(until).unwrap_or(Message::Event(Event::Tick));
+            self.handle(message);
+        }
+    }
+
+    /// The conductor of a scope: completes at the end. Never dropped before, because it is a task that
+    /// nobody holds the handle of.
+    pub(crate) async fn run_as_task(mut self) {
+        let core = Arc::clone(&self.core);
+        while !self.machine.has_ended() {
+            let message = match self.wake {
+                None => core.inbox.next().await,
+                // `next` is cancel-safe: nothing is taken from the inbox by a wait that lost.
+                Some(at) => tokio::time::timeout_at(core.start + at, core.inbox.next())
+                    .await
+                    .unwrap_or(Message::Event(Event::Tick)),
+            };
+            self.handle(message);
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        let now = self.core.now();
+        match message {
+            Message::Note(notice) => self.say(now, notice),
+            Message::Event(event) => {
+                if event == Event::Tick {
+                    self.wake = None;
+                }
+                for action in self.machine.step(event, now) {
+                    self.perform(action, now);
+                }
+            }
+        }
+    }
+
+    fn ledger<T>(&self, write: impl FnOnce(&mut Ledger) -> T) -> T {
+        write(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn say(&mut self, now: Time, notice: Notice) {
+        log(&self.core.name, &notice);
+        if let Some(listener) = &mut self.listener {
+            // A listener that panics has no say in the life cycle.
+            if catch_unwind(AssertUnwindSafe(|| listener(&notice))).is_err() {
+                self.listener = None;
+            }
+        }
+        self.ledger(|ledger| ledger.write(now, notice));
+    }
+
+    fn perform(&mut self, action: Action, now: Time) {
+        match action {
+            Action::Ready => self.say(now, Notice::Running),
+            Action::Begin(cause) => {
+                self.core.begin_stopping();
+                self.ledger(|ledger| ledger.stopping(now, cause.clone()));
+                self.say(now, Notice::Stopping { cause });
+            }
+            Action::Enter(phase, limit) => {
+                self.ledger(|ledger| ledger.enter(phase, now, limit));
+                self.say(now, Notice::Phase { phase, budget: limit.saturating_sub(now) });
+            }
+            Action::CancelSetup => self.core.setup.cancel(),
+            Action::RequestStop(deadline) => self.core.stop.request(deadline),
+            Action::WatchIdle => self.core.left(self.core.roster.watch()),
+            Action::CancelPart(part) => self.cancel_part(part),
+            Action::CancelWork => {
+                self.core.stop.cancel();
+                self.core.roster.wake_all();
+            }
+            Action::AbandonWork => self.abandon_work(now),
+            Action::SealWhenIdle => self.core.left(self.core.roster.seal_when_idle()),
+            Action::Seal => {
+                self.core.roster.close();
+                self.abandon_work(now);
+                self.core.left(self.core.roster.seal_when_idle());
+            }
+            Action::Close(part, _) => self.close(part, now),
+            Action::GiveUp(part) => self.cancel_part(part),
+            Action::Settled(part, outcome) => self.settled(part, outcome, now),
+            Action::Wake(at) => self.wake = Some(at),
+            Action::End(exit) => self.end(exit, now),
+        }
+    }
+
+    fn cancel_part(&self, part: PartId) {
+        if let Some(token) = self.core.with_part(part, |part| part.token.clone()) {
+            token.cancel();
+        }
+    }
+
+    /// Names what is left. Parts are named when they are settled, which follows.
+    fn abandon_work(&mut self, now: Time) {
+        let seated = seat::occupants();
+        if seated.contains(&self.core.seat_of(None)) {
+            let what = "setup did not end when it was told to: it blocks its thread".to_owned();
+            self.ledger(|ledger| ledger.problem(Failure { causes: vec![what], panicked_at: None }));
+        }
+        for task in self.core.roster.abandon_all().into_iter().filter(|task| task.part.is_none()) {
+            let loss = Loss::cut(&task, Outcome::Abandoned, seated.contains(&task.id));
+            let Loss { name, place, blocking, .. } = loss.clone();
+            self.say(now, Notice::ChildAbandoned { task: name, place, blocking });
+            self.core.losses().add(loss);
+        }
+    }
+
+    /// Starts the close of a resource, or a hook. Its end comes back through the inbox.
+    fn close(&mut self, id: PartId, now: Time) {
+        let taken = self.core.with_part(id, |part| {
+            (part.closer.take(), part.token.clone(), Arc::clone(&part.name), part.kind)
+        });
+        let Some((Some(closer), token, part, kind)) = taken else {
+            return self.core.tell(Event::Ended(id, End::Done));
+        };
+        self.ledger(|ledger| ledger.closing(id, now));
+        self.say(now, Notice::Closing { part, kind });
+        let core = Arc::clone(&self.core);
+        let closing = Seated::new(core.seat_of(Some(id)), token.wrap(async move { closer().await }));
+        let closing = async move {
+            let (end, failure) = match closing.await {
+                Ok(Ok(Ok(()))) => (End::Done, None),
+                Ok(Ok(Err(error))) => (End::Failed, Some(Failure::from_error(&*error))),
+                Ok(Err(_)) => (End::Cancelled, None),
+                Err(panic) => (End::Failed, Some(Failure::from(&panic))),
+            };
+            core.with_part(id, |part| part.failure = failure);
+            core.tell(Event::Ended(id, end));
+        };
+        self.launch(Box::pin(closing));
+    }
+
+    fn launch(&self, work: BoxFuture<()>) {
+        if self.has_threads {
+            on_thread(&self.core.runtime, work);
+        } else {
+            self.core.runtime.spawn(work);
+        }
+    }
+
+    fn settled(&mut self, id: PartId, outcome: Outcome, now: Time) {
+        let blocking = outcome == Outcome::Abandoned && self.is_blocking(id);
+        self.ledger(|ledger| ledger.settled(id, outcome, now, blocking));
+        let notice = self.core.with_part(id, |part| Notice::Settled {
+            part: Arc::clone(&part.name),
+            kind: part.kind,
+            outcome,
+            place: part.place.to_string(),
+            failure: part.failure.clone(),
+            blocking,
+        });
+        if let Some(notice) = notice {
+            self.say(now, notice);
+        }
+    }
+
+    /// Whether the part sits on a thread at this moment, or is blocking code.
+    fn is_blocking(&self, id: PartId) -> bool {
+        let seated = seat::occupants();
+        seated.contains(&self.core.seat_of(Some(id)))
+            || self.core.roster.sightings().iter().any(|task| {
+                task.part == Some(id) && (task.kind == WorkKind::Blocking || seated.contains(&task.id))
+            })
+    }
+
+    fn end(&mut self, exit: Exit, now: Time) {
+        self.core.roster.close();
+        self.ledger(|ledger| ledger.ended(now, exit));
+        self.say(now, Notice::Ended { exit });
+        self.publisher.publish(&self.core, &self.ledger, exit);
+        if let Some(sentinel) = self.core.sentinel.get() {
+            sentinel.ended(exit.code());
+        }
+        self.core.set_ended(exit.code());
+    }
+}
+
+/// Runs a close where no blocked runtime can hold it up; falls back to the runtime without a thread.
+fn on_thread(runtime: &Handle, work: BoxFuture<()>) {
+    let slot = Arc::new(Mutex::new(Some(work)));
+    let take = |slot: &Mutex<Option<BoxFuture<()>>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (handle, theirs) = (runtime.clone(), Arc::clone(&slot));
+    let spawned = thread::Builder::new().name("adieu-close".into()).spawn(move || {
+        let Some(work) = take(&theirs) else { return };
+        match spare_runtime(&handle) {
+            Some(spare) => spare.block_on(work),
+            None => handle.block_on(work),
+        }
+    });
+    if spawned.is_err()
+        && let Some(work) = take(&slot)
+    {
+        runtime.spawn(work);
+    }
+}
+
+/// When every thread of the runtime is blocked, its timers and sockets are dead. A close that makes its own
+/// still works on a spare one.
+fn spare_runtime(runtime: &Handle) -> Option<Runtime> {
+    let is_stuck = seat::occupants().len() >= runtime.metrics().num_workers();
+    is_stuck.then(|| runtime::Builder::new_current_thread().enable_all().build().ok()).flatten()
+}
+
+/// How much later than the grace period the sentinel ends the process, if nobody else has.
+pub(crate) const HARD_MARGIN: Duration = Duration::from_millis(100);

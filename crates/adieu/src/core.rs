@@ -1,0 +1,344 @@
+//! What everybody in one service shares: the inbox, the state of the stop, the roster, the parts.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::cancel::Token;
+use crate::component::Closer;
+use crate::error::{Error, ErrorKind, Failure};
+use crate::inbox::Inbox;
+use crate::lifecycle::{Cause, End, Event, Exit, Outcome, PartId, Plan, Role, StopSignal, Terms, Time};
+use crate::panics::Panic;
+use crate::report::{Loss, Notice, PartKind};
+use crate::roster::{Entry, Left, Place, Roster, Sighting};
+use crate::sentinel::Sentinel;
+use crate::stop::StopState;
+
+/// What the conductor reads.
+pub(crate) enum Message {
+    /// For the machine.
+    Event(Event),
+    /// For the log and the report only.
+    Note(Notice),
+}
+
+/// One part, as the outside of the machine knows it.
+pub(crate) struct Part {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: PartKind,
+    pub(crate) role: Role,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) born: Time,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) restarts: u32,
+    /// What a failure of this part does to the service.
+    pub(crate) stops_service: Option<Cause>,
+    /// Work whose own limit was reached before the drain's.
+    pub(crate) was_cut: bool,
+    /// Cancels the work, or the close in progress.
+    pub(crate) token: Token,
+    pub(crate) closer: Option<Closer>,
+}
+
+const CALM: u8 = 0;
+const STOPPING: u8 = 1;
+const HURRIED: u8 = 2;
+
+pub(crate) struct Core {
+    pub(crate) name: Arc<str>,
+    pub(crate) terms: Terms,
+    pub(crate) start: Instant,
+    pub(crate) runtime: Handle,
+    pub(crate) inbox: Inbox<Message>,
+    pub(crate) stop: StopState,
+    pub(crate) roster: Roster,
+    /// Cancels `setup`.
+    pub(crate) setup: Token,
+    parts: Mutex<Vec<Part>>,
+    losses: Mutex<Losses>,
+    urgency: AtomicU8,
+    /// The exit code plus one, once there is one.
+    ended: AtomicU16,
+    ended_notify: Notify,
+    /// Only a service that owns its process has one.
+    pub(crate) sentinel: OnceLock<Sentinel>,
+    #[cfg(feature = "testing")]
+    pub(crate) probe: crate::testing::Probe,
+}
+
+impl Core {
+    pub(crate) fn new(name: Arc<str>, terms: Terms, runtime: Handle) -> Self {
+        crate::panics::remember_places();
+        Self {
+            name,
+            terms,
+            start: Instant::now(),
+            runtime,
+            inbox: Inbox::new(),
+            stop: StopState::new(),
+            roster: Roster::new(),
+            setup: Token::default(),
+            parts: Mutex::default(),
+            losses: Mutex::default(),
+            urgency: AtomicU8::new(CALM),
+            ended: AtomicU16::new(0),
+            ended_notify: Notify::new(),
+            sentinel: OnceLock::new(),
+            #[cfg(feature = "testing")]
+            probe: crate::testing::Probe::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.start.elapsed()
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        self.inbox.push(Message::Event(event));
+    }
+
+    pub(crate) fn note(&self, notice: Notice) {
+        self.inbox.push(Message::Note(notice));
+    }
+
+    pub(crate) fn parts(&self) -> MutexGuard<'_, Vec<Part>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `change` on a part.
+    pub(crate) fn with_part<T>(&self, id: PartId, change: impl FnOnce(&mut Part) -> T) -> Option<T> {
+        self.parts().get_mut(id.0 as usize).map(change)
+    }
+
+    /// A new part. Names are unique, because a report that names two things by one name names neither.
+    pub(crate) fn register(
+        &self,
+        name: Cow<'static, str>,
+        kind: PartKind,
+        place: &'static Location<'static>,
+        limit: Option<Time>,
+    ) -> Result<PartId, Error> {
+        let mut parts = self.parts();
+        if let Some(first) = parts.iter().find(|part| *part.name == *name) {
+            let (name, first) = (Arc::clone(&first.name), first.place);
+            return Err(Error::new(ErrorKind::Duplicate { name, first, again: place }));
+        }
+        let id = PartId(u32::try_from(parts.len()).unwrap_or(u32::MAX));
+        let role = kind.role();
+        parts.push(Part {
+            name: name.into(),
+            kind,
+            role,
+            place,
+            born: self.now(),
+            failure: None,
+            restarts: 0,
+            stops_service: None,
+            was_cut: false,
+            token: Token::default(),
+            closer: None,
+        });
+        // Under the lock, so that the machine hears of parts in the order of their numbers.
+        self.tell(Event::Registered(id, role, limit));
+        Ok(id)
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        let parts: Vec<_> = self.parts().iter().map(|part| (Arc::clone(&part.name), part.role)).collect();
+        Plan::new(self.terms, &parts)
+    }
+
+    /// Asks for the stop. Only the first request has an effect.
+    pub(crate) fn request_stop(&self, cause: Cause) {
+        if self.begin_stopping() {
+            self.tell(Event::Stop(cause));
+        }
+    }
+
+    /// From here the clock runs, whoever asked; says whether this was the first request.
+    pub(crate) fn begin_stopping(&self) -> bool {
+        let first =
+            self.urgency.compare_exchange(CALM, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if let Some(sentinel) = self.sentinel.get().filter(|_| first) {
+            sentinel.arm(self.terms.grace);
+        }
+        first
+    }
+
+    /// The exit code if the end must come from outside: the machine never came to say it.
+    pub(crate) fn hard_exit(&self) -> Exit {
+        match self.urgency.load(Ordering::Acquire) {
+            HURRIED => Exit::Signal(StopSignal::Interrupt.number()),
+            _ => Exit::Cut,
+        }
+    }
+
+    /// A signal, as the door hands it in: the first one stops, a further interrupt hurries, the next kills.
+    pub(crate) fn signal(&self, signal: StopSignal) {
+        if self.begin_stopping() {
+            self.tell(Event::Stop(Cause::Signal(signal)));
+        } else if signal == StopSignal::Interrupt {
+            if self.urgency.swap(HURRIED, Ordering::AcqRel) == STOPPING {
+                if let Some(sentinel) = self.sentinel.get() {
+                    sentinel.arm(self.terms.hurry);
+                }
+                self.tell(Event::Hurry(signal));
+            } else {
+                self.tell(Event::Kill);
+                if let Some(sentinel) = self.sentinel.get() {
+                    sentinel.end_now();
+                }
+            }
+        }
+    }
+
+    /// A tracked task is gone: says so to whoever must know, in this order: outcome, consequences, count.
+    pub(crate) fn task_ended(&self, place: Place, quiet: bool, result: Result<End, Panic>) {
+        let Some(entry) = self.roster.leave(place) else { return };
+        match (entry.part, result) {
+            (None, Ok(End::Done)) => {}
+            (Some(part), result) => self.part_ended(part, result),
+            (None, Ok(_)) => {
+                let loss = Loss::cut(&Sighting::of_gone(&entry), Outcome::Cancelled, false);
+                self.losses().add(loss);
+            }
+            (None, Err(_)) if quiet => {}
+            (None, Err(panic)) => self.child_panicked(&entry, &panic),
+        }
+        if !entry.abandoned {
+            self.left(self.roster.uncount());
+        }
+    }
+
+    fn part_ended(&self, id: PartId, result: Result<End, Panic>) {
+        let (end, cause) = self
+            .with_part(id, |part| {
+                let end = result.unwrap_or_else(|panic| {
+                    part.failure.get_or_insert_with(|| Failure::from(&panic));
+                    End::Failed
+                });
+                let end = match end {
+                    End::Done if part.failure.is_some() => End::Failed,
+                    End::Done if part.was_cut => End::Cancelled,
+                    end => end,
+                };
+                (end, part.stops_service.take().filter(|_| end == End::Failed))
+            })
+            .unwrap_or((End::Done, None));
+        self.tell(Event::Ended(id, end));
+        if let Some(cause) = cause {
+            self.request_stop(cause);
+        }
+    }
+
+    fn child_panicked(&self, entry: &Entry, panic: &Panic) {
+        let mut loss = Loss::cut(&Sighting::of_gone(entry), Outcome::Failed, false);
+        loss.failure = Some(Failure::from(panic));
+        self.note(Notice::ChildFailed { task: loss.name.clone(), place: loss.place.clone(), failure: panic.into() });
+        self.losses().add(loss);
+        self.request_stop(Cause::Panic(Arc::from(&*entry.name)));
+    }
+
+    /// Passes on what the last one to leave has found out.
+    pub(crate) fn left(&self, left: Left) {
+        match left {
+            Left::Unremarkable => {}
+            Left::Idle => self.tell(Event::Idle),
+            Left::Sealed => {
+                let losses = self.losses();
+                let cut = losses.any(|outcome| outcome != Outcome::Failed);
+                let failed = losses.any(|outcome| outcome == Outcome::Failed);
+                drop(losses);
+                self.tell(Event::Sealed { cut, failed });
+            }
+        }
+    }
+
+    pub(crate) fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.exit_code().is_some()
+    }
+
+    /// The exit code, once the service has ended.
+    pub(crate) fn exit_code(&self) -> Option<u8> {
+        u8::try_from(self.ended.load(Ordering::Acquire).checked_sub(1)?).ok()
+    }
+
+    pub(crate) fn set_ended(&self, code: u8) {
+        self.ended.store(u16::from(code) + 1, Ordering::Release);
+        self.ended_notify.notify_waiters();
+    }
+
+    pub(crate) async fn ended(&self) {
+        let notified = self.ended_notify.notified();
+        if !self.has_ended() {
+            notified.await;
+        }
+    }
+
+    /// The seat number of a part's close or hook, or of `setup` (`None`).
+    pub(crate) fn seat_of(&self, part: Option<PartId>) -> u64 {
+        self.roster.reserved_id(part.map_or(u32::MAX - 1, |part| part.0))
+    }
+
+    /// The name of whoever has this seat number, and where it was spawned.
+    pub(crate) fn who(&self, id: u64) -> Option<(String, String)> {
+        if let Some(task) = self.roster.find(id) {
+            return Some((task.name.into_owned(), task.place.to_string()));
+        }
+        if id == self.seat_of(None) {
+            return Some(("setup".to_owned(), String::new()));
+        }
+        let parts = self.parts();
+        let (_, part) = (0_u32..).zip(parts.iter()).find(|(number, _)| self.roster.reserved_id(*number) == id)?;
+        Some((part.name.to_string(), part.place.to_string()))
+    }
+}
+
+/// Work that is no part of its own and was cut or failed, by name and place; a million lost children of one
+/// name are one line with a count.
+#[derive(Default)]
+pub(crate) struct Losses {
+    lines: HashMap<(String, String, &'static str), Loss>,
+    /// Counted, but too many different ones to keep.
+    pub(crate) unnamed: u64,
+}
+
+impl Losses {
+    const MOST: usize = 1_000;
+
+    pub(crate) fn add(&mut self, loss: Loss) {
+        let key = (loss.name.clone(), loss.place.clone(), loss.outcome.name());
+        let full = self.lines.len() >= Self::MOST;
+        match self.lines.get_mut(&key) {
+            Some(line) => {
+                line.count += loss.count;
+                line.age = line.age.max(loss.age);
+                line.blocking |= loss.blocking;
+            }
+            None if full => self.unnamed += loss.count,
+            None => drop(self.lines.insert(key, loss)),
+        }
+    }
+
+    fn any(&self, wanted: impl Fn(Outcome) -> bool) -> bool {
+        self.unnamed > 0 || self.lines.values().any(|loss| wanted(loss.outcome))
+    }
+
+    /// All lines, in a stable order.
+    pub(crate) fn lines(&self) -> Vec<Loss> {
+        let mut lines: Vec<_> = self.lines.values().cloned().collect();
+        lines.sort_by(|a, b| (&a.name, &a.place).cmp(&(&b.name, &b.place)));
+        lines
+    }
+}

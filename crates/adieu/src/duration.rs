@@ -1,0 +1,105 @@
+//! Durations as people write and read them.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Reads `250ms`, `2s`, `1.5s`, `1m30s`, `1h`; a bare number is seconds.
+///
+/// ```
+/// # use std::time::Duration;
+/// assert_eq!(adieu::parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+/// assert_eq!(
+///     adieu::parse_duration("ten").unwrap_err().to_string(),
+///     "`ten` is not a duration: write it like `200ms`, `2s` or `1m30s`",
+/// );
+/// ```
+///
+/// # Errors
+/// Says what was read and how to write it.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    let invalid = || InvalidDuration { text: text.to_owned() };
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let number: f64 = number.parse().map_err(|_| invalid())?;
+        let seconds = match unit.trim() {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "" if total.is_zero() && after.is_empty() => 1.0,
+            _ => return Err(invalid()),
+        };
+        let piece = Duration::try_from_secs_f64(number * seconds).map_err(|_| invalid())?;
+        total = total.checked_add(piece).ok_or_else(invalid)?;
+        rest = after;
+    }
+    Ok(total)
+}
+
+/// A text that is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidDuration {
+    text: String,
+}
+
+impl fmt::Display for InvalidDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a duration: write it like `200ms`, `2s` or `1m30s`", self.text)
+    }
+}
+
+impl std::error::Error for InvalidDuration {}
+
+/// A duration for a person: three significant places, one unit.
+pub(crate) fn show(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        0.0 => "0 ms".to_owned(),
+        s if s < 0.001 => format!("{:.0} µs", s * 1e6),
+        s if s < 0.01 => format!("{:.1} ms", s * 1e3),
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s if s < 10.0 => format!("{s:.2} s"),
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3_600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, millis) in
+            [("200ms", 200), ("2s", 2_000), ("1.5s", 1_500), ("1m30s", 90_000), ("25", 25_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_everything_else() {
+        for text in ["", "s", "-1s", "1x", "1s2", "1.2.3s", "1e99h", "∞"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shows_three_places() {
+        let shown: Vec<_> = [0, 40, 4_200, 42_000, 1_234_000, 12_345_000, 600_000_000]
+            .map(|micros| show(Duration::from_micros(micros)))
+            .into();
+        assert_eq!(shown, ["0 ms", "40 µs", "4.2 ms", "42 ms", "1.23 s", "12.3 s", "10 min"]);
+    }
+}

@@ -1,0 +1,190 @@
+//! What can go wrong, said so that the reader knows what to do next.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::lifecycle::Cause;
+use crate::panics::Panic;
+
+/// Any error, as `setup` and tasks may return it; `?` makes one of every error type.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// The result of `setup` and of tasks.
+pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
+
+/// An error of this library.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+}
+
+#[derive(Debug)]
+pub(crate) enum ErrorKind {
+    /// A resource did not open.
+    Open { name: Arc<str>, cause: BoxError },
+    /// Opening panicked.
+    OpenPanicked { name: Arc<str>, panic: Panic },
+    /// Two parts have one name.
+    Duplicate { name: Arc<str>, first: &'static Location<'static>, again: &'static Location<'static> },
+    /// A configured value makes no sense.
+    Config { what: String },
+    /// `run` wants to make a runtime inside one.
+    NestedRuntime,
+    /// The runtime or one of our threads could not be made.
+    System { what: &'static str, cause: std::io::Error },
+    /// `setup` panicked.
+    SetupPanicked(Panic),
+}
+
+impl Error {
+    pub(crate) const fn new(kind: ErrorKind) -> Self {
+        Self { kind }
+    }
+
+    pub(crate) const fn config(what: String) -> Self {
+        Self::new(ErrorKind::Config { what })
+    }
+
+    /// The cause of the stop, where it is nearer than "setup failed".
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        match &self.kind {
+            ErrorKind::Open { name, .. } => Some(Cause::Error(Arc::clone(name))),
+            ErrorKind::OpenPanicked { name, .. } => Some(Cause::Panic(Arc::clone(name))),
+            _ => None,
+        }
+    }
+
+    /// Whether the program asked for something that cannot be (exit code 2), and not the world (1).
+    pub(crate) const fn is_misuse(&self) -> bool {
+        matches!(self.kind, ErrorKind::Duplicate { .. } | ErrorKind::Config { .. } | ErrorKind::NestedRuntime)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ErrorKind::Open { name, .. } => write!(f, "resource `{name}` did not open"),
+            ErrorKind::OpenPanicked { name, panic } => write!(f, "opening resource `{name}` {panic}"),
+            ErrorKind::Duplicate { name, first, again } => write!(
+                f,
+                "two parts are named `{name}`: the first at {first}, another at {again}; give one of them a new name"
+            ),
+            ErrorKind::Config { what } => f.write_str(what),
+            ErrorKind::NestedRuntime => f.write_str(
+                "`run` makes the service's own runtime, but this thread is inside one already; call it from a plain \
+                 `fn main()`, or use `adieu::scope(name).run(setup).await` to live inside the existing runtime",
+            ),
+            ErrorKind::System { what, .. } => f.write_str(what),
+            ErrorKind::SetupPanicked(panic) => write!(f, "setup {panic}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::Open { cause, .. } => Some(&**cause),
+            ErrorKind::System { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// Work was started too late: the service releases its resources, or has ended.
+///
+/// Until the release begins, cleanup may start work; it is tracked and finishes inside the budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLate {
+    pub(crate) name: String,
+}
+
+impl fmt::Display for TooLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` was not started: the service is already releasing its resources; start it before, in the task \
+             itself or in an `on_cleanup` hook",
+            self.name
+        )
+    }
+}
+
+impl std::error::Error for TooLate {}
+
+/// A spawned task gave no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// It was cancelled.
+    Cancelled,
+    /// It panicked.
+    Panicked {
+        /// What it said.
+        message: String,
+        /// Where, as `file:line:column`.
+        place: Option<String>,
+    },
+}
+
+impl From<Panic> for TaskError {
+    fn from(Panic { message, place }: Panic) -> Self {
+        Self::Panicked { message, place }
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::Panicked { message, place: Some(place) } => write!(f, "the task panicked at {place}: {message}"),
+            Self::Panicked { message, place: None } => write!(f, "the task panicked: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for TaskError {}
+
+/// A failure as it stands in log and report: the chain of causes in words, outermost first.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Failure {
+    /// The error and its causes, outermost first.
+    pub causes: Vec<String>,
+    /// Where it panicked, as `file:line:column`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panicked_at: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
+        let chain = std::iter::successors(Some(error), |error| error.source());
+        let mut causes: Vec<String> = Vec::new();
+        for text in chain.map(ToString::to_string) {
+            // Many errors repeat their source in their own words; saying it once is enough.
+            if !causes.last().is_some_and(|outer| outer.ends_with(&text)) {
+                causes.push(text);
+            }
+        }
+        let panicked_at = match error.downcast_ref::<Error>().map(|error| &error.kind) {
+            Some(ErrorKind::SetupPanicked(panic) | ErrorKind::OpenPanicked { panic, .. }) => panic.place.clone(),
+            _ => None,
+        };
+        Self { causes, panicked_at }
+    }
+}
+
+impl From<&Panic> for Failure {
+    fn from(panic: &Panic) -> Self {
+        Self { causes: vec![panic.to_string()], panicked_at: panic.place.clone() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.causes.join(": "))?;
+        match &self.panicked_at {
+            Some(place) => write!(f, " (at {place})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! One grace period, divided over the phases. The only place that divides time.
+//!
+//! Every phase has an absolute limit. A phase that ends early leaves its time to the next ones by itself,
+//! because limits do not move; a phase that hangs is cut at its limit, so that every later phase keeps the
+//! slice it was promised.
+
+use std::time::Duration;
+
+use super::state::{Phase, Time};
+
+/// The limits of one stop, from its first moment to the end of the grace period.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Budget {
+    limits: [Time; 5],
+}
+
+/// What a phase is promised: a share of the grace period, but no more than so much.
+struct Promise {
+    percent: u32,
+    most: Duration,
+}
+
+const HOOKS: Promise = Promise { percent: 10, most: Duration::from_secs(2) };
+const CANCEL: Promise = Promise { percent: 10, most: Duration::from_secs(2) };
+const RELEASE: Promise = Promise { percent: 15, most: Duration::from_secs(4) };
+const SAVE: Promise = Promise { percent: 5, most: Duration::from_secs(1) };
+
+impl Promise {
+    fn of(&self, grace: Duration) -> Duration {
+        (grace * self.percent / 100).min(self.most)
+    }
+}
+
+/// Which phases have something to do, and how long the lame duck is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(super) struct Demand {
+    pub(super) lame_duck: Duration,
+    pub(super) shutdown_hooks: bool,
+    pub(super) resources: bool,
+}
+
+impl Budget {
+    /// Divides `grace`, which begins at `start`.
+    pub(super) fn divide(start: Time, grace: Duration, demand: Demand) -> Self {
+        let announce = demand.lame_duck.max(if demand.shutdown_hooks { HOOKS.of(grace) } else { Duration::ZERO });
+        let release = if demand.resources { RELEASE.of(grace) } else { Duration::ZERO };
+        let end = start + grace;
+        let save = end - SAVE.of(grace);
+        let cancel = save - release;
+        let drain = cancel - CANCEL.of(grace);
+        Self { limits: [(start + announce).min(drain), drain, cancel, save, end] }
+    }
+
+    /// What is left when somebody is in a hurry: no announcement, no drain, short slices for the rest.
+    pub(super) fn hurried(now: Time, grace: Duration) -> Self {
+        let end = now + grace;
+        Self { limits: [now, now, now + grace / 4, now + grace * 3 / 4, end] }
+    }
+
+    /// When `phase` must be over.
+    #[must_use]
+    pub const fn limit(&self, phase: Phase) -> Time {
+        self.limits[phase as usize]
+    }
+
+    /// The end of the grace period.
+    #[must_use]
+    pub const fn end(&self) -> Time {
+        self.limits[4]
+    }
+
+    /// How long `phase` may take if it begins when the one before reached its limit.
+    #[must_use]
+    pub fn slice(&self, phase: Phase, start: Time) -> Duration {
+        let from = match phase as usize {
+            0 => start,
+            later => self.limits[later - 1],
+        };
+        self.limit(phase).saturating_sub(from)
+    }
+
+    /// Shares what is left of `phase` among parts that take their turns one after the other.
+    pub(super) fn turns(&self, phase: Phase, now: Time, parts: usize) -> Turns {
+        let limit = self.limit(phase);
+        let left = limit.saturating_sub(now);
+        let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
+        Turns { limit, reserve: left / 2 / parts }
+    }
+}
+
+/// Turns inside a phase: half of the time is there for whoever needs it, the other half is kept back in
+/// equal reserves, so that even when every part hangs each one after it still has a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(super) struct Turns {
+    limit: Time,
+    reserve: Duration,
+}
+
+impl Turns {
+    /// When the part whose turn it is must be done, with `after` parts still waiting behind it.
+    pub(super) fn deadline(&self, after: usize) -> Time {
+        let kept = self.reserve * u32::try_from(after).unwrap_or(u32::MAX);
+        self.limit.saturating_sub(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn demand() -> impl Strategy<Value = (Duration, Demand)> {
+        (1_u64..200_000, 0_u64..100, any::<bool>(), any::<bool>()).prop_map(|(grace, duck, hooks, resources)| {
+            let grace = Duration::from_millis(grace);
+            let lame_duck = grace * u32::try_from(duck).unwrap_or(0) / 100;
+            (grace, Demand { lame_duck, shutdown_hooks: hooks, resources })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn limits_never_go_back_and_end_with_the_grace((grace, demand) in demand(), start in 0_u64..1_000_000) {
+            let start = Duration::from_millis(start);
+            let budget = Budget::divide(start, grace, demand);
+            let limits: Vec<_> = Phase::ALL.iter().map(|&phase| budget.limit(phase)).collect();
+            prop_assert!(limits.is_sorted());
+            prop_assert!(limits[0] >= start);
+            prop_assert_eq!(budget.end(), start + grace);
+        }
+
+        #[test]
+        fn every_later_phase_keeps_a_slice((grace, demand) in demand()) {
+            let budget = Budget::divide(Duration::ZERO, grace, demand);
+            prop_assert!(budget.slice(Phase::Cancel, Duration::ZERO) > Duration::ZERO);
+            prop_assert!(budget.slice(Phase::Save, Duration::ZERO) > Duration::ZERO);
+            if demand.resources {
+                prop_assert!(budget.slice(Phase::Release, Duration::ZERO) > Duration::ZERO);
+            }
+        }
+
+        #[test]
+        fn every_turn_is_later_than_the_one_before(parts in 1_usize..50, left in 1_u64..60_000) {
+            let budget = Budget::hurried(Duration::ZERO, Duration::from_millis(left) * 4);
+            let turns = budget.turns(Phase::Cancel, Duration::ZERO, parts);
+            let deadlines: Vec<_> = (0..parts).rev().map(|after| turns.deadline(after)).collect();
+            prop_assert!(deadlines.is_sorted());
+            prop_assert!(deadlines[0] >= budget.limit(Phase::Cancel) / 2);
+            prop_assert_eq!(deadlines[parts - 1], budget.limit(Phase::Cancel));
+        }
+    }
+
+    #[test]
+    fn the_default_grace_leaves_most_of_it_to_the_drain() {
+        let demand = Demand { resources: true, ..Demand::default() };
+        let budget = Budget::divide(Duration::ZERO, Duration::from_secs(25), demand);
+        assert_eq!(budget.limit(Phase::Drain), Duration::from_millis(18_250));
+        assert_eq!(budget.limit(Phase::Cancel), Duration::from_millis(20_250));
+        assert_eq!(budget.limit(Phase::Release), Duration::from_secs(24));
+        assert_eq!(budget.end(), Duration::from_secs(25));
+    }
+}

@@ -1,0 +1,170 @@
+//! The report for machines: one versioned JSON object, and its way into a file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::notice::Notice;
+use super::summary::{Loss, PartReport, PhaseReport, Report};
+
+/// Fields may be added under one version; a change of meaning makes a new one.
+const VERSION: u32 = 1;
+
+fn millis(duration: Duration) -> Value {
+    // Microseconds matter for phases that take none of them; more digits are noise.
+    let micros = u32::try_from(duration.as_micros()).map_or(duration.as_micros() as f64, f64::from);
+    json!(micros / 1_000.0)
+}
+
+impl Report {
+    /// The report as one JSON object of version 1.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let report = adieu::scope("orders")
+    ///     .run(async |app| {
+    ///         app.task("once", |_stop| async {});
+    ///         Ok(())
+    ///     })
+    ///     .await;
+    /// let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    /// assert_eq!(json["version"], 1);
+    /// assert_eq!(json["exit_code"], 0);
+    /// assert_eq!(json["parts"][0]["outcome"], "finished");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let value = json!({
+            "version": VERSION,
+            "service": self.service,
+            "pid": std::process::id(),
+            "started_unix_ms": millis(started),
+            "uptime_ms": millis(self.uptime),
+            "exit_code": self.exit.code(),
+            "exit": self.exit.meaning(),
+            "cause": self.cause.as_ref().map(ToString::to_string),
+            "problem": self.problem,
+            "grace_ms": millis(self.grace),
+            "took_ms": millis(self.took),
+            "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
+            "parts": self.parts.iter().map(part).collect::<Vec<_>>(),
+            "lost": self.lost.iter().map(loss).collect::<Vec<_>>(),
+            "lost_unnamed": self.lost_unnamed,
+            "blocked": self.blocked,
+            "timeline": self.timeline.iter().map(|(at, notice)| entry(*at, notice)).collect::<Vec<_>>(),
+            "omitted": self.omitted,
+        });
+        format!("{value:#}\n")
+    }
+
+    /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600.
+    pub(crate) fn write_to(&self, path: &Path) -> io::Result<()> {
+        let beside = beside(path);
+        let written = create_private(&beside)
+            .and_then(|mut file| file.write_all(self.to_json().as_bytes()).and_then(|()| file.sync_data()))
+            .and_then(|()| fs::rename(&beside, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+}
+
+/// Finds out at the start whether the report can be written at the end.
+pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+    }
+    let beside = beside(path);
+    create_private(&beside)?;
+    fs::remove_file(&beside)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn create_private(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn phase(phase: &PhaseReport) -> Value {
+    json!({
+        "phase": phase.phase.name(),
+        "began_ms": millis(phase.began),
+        "took_ms": millis(phase.took),
+        "budget_ms": millis(phase.budget),
+    })
+}
+
+fn part(part: &PartReport) -> Value {
+    json!({
+        "name": part.name,
+        "kind": part.kind.name(),
+        "outcome": part.outcome.name(),
+        "place": part.place,
+        "age_ms": millis(part.age),
+        "ending_ms": millis(part.ending),
+        "restarts": part.restarts,
+        "state": state(part.outcome, part.blocking),
+        "failure": part.failure,
+    })
+}
+
+fn loss(loss: &Loss) -> Value {
+    json!({
+        "name": loss.name,
+        "outcome": loss.outcome.name(),
+        "place": loss.place,
+        "count": loss.count,
+        "age_ms": millis(loss.age),
+        "state": state(loss.outcome, loss.blocking),
+        "failure": loss.failure,
+    })
+}
+
+fn state(outcome: crate::lifecycle::Outcome, blocking: bool) -> Option<&'static str> {
+    (outcome == crate::lifecycle::Outcome::Abandoned).then_some(if blocking { "blocking" } else { "waiting" })
+}
+
+fn entry(at: Duration, notice: &Notice) -> Value {
+    let mut value = match notice {
+        Notice::Opening { part } => json!({"event": "opening", "part": &**part}),
+        Notice::Opened { part } => json!({"event": "opened", "part": &**part}),
+        Notice::Running => json!({"event": "running"}),
+        Notice::Stopping { cause } => json!({"event": "stopping", "cause": cause.to_string()}),
+        Notice::Phase { phase, budget } => {
+            json!({"event": "phase", "phase": phase.name(), "budget_ms": millis(*budget)})
+        }
+        Notice::Closing { part, kind } => json!({"event": "closing", "part": &**part, "kind": kind.name()}),
+        Notice::Settled { part, kind, outcome, .. } => {
+            json!({"event": outcome.name(), "part": &**part, "kind": kind.name()})
+        }
+        Notice::Restarting { part, restarts, delay, failure } => {
+            json!({"event": "restarting", "part": &**part, "restarts": restarts, "delay_ms": millis(*delay), "failure": failure})
+        }
+        Notice::ChildFailed { task, place, failure } => {
+            json!({"event": "failed", "task": task, "place": place, "failure": failure})
+        }
+        Notice::ChildAbandoned { task, place, blocking } => {
+            json!({"event": "abandoned", "task": task, "place": place, "blocking": blocking})
+        }
+        Notice::Blocked { task, place, lasted, ongoing } => {
+            json!({"event": "blocked", "task": task, "place": place, "lasted_ms": millis(*lasted), "ongoing": ongoing})
+        }
+        Notice::Ended { exit } => json!({"event": "ended", "exit_code": exit.code()}),
+    };
+    value["at_ms"] = millis(at);
+    value
+}

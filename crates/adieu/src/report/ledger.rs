@@ -1,0 +1,169 @@
+//! The report in the making. Locked for moments only, so that it can be read even when all else hangs.
+
+use std::time::{Duration, SystemTime};
+
+use super::notice::Notice;
+use super::summary::{Blocked, PartReport, PhaseReport, Report};
+use crate::core::Core;
+use crate::error::Failure;
+use crate::lifecycle::{Cause, Exit, Outcome, PartId, Phase, Role, Time};
+
+/// What is known so far.
+pub(crate) struct Ledger {
+    started: SystemTime,
+    cause: Option<Cause>,
+    stopped_at: Option<Time>,
+    problem: Option<Failure>,
+    phases: Vec<PhaseReport>,
+    /// By part number: outcome, when, and whether it was blocking.
+    outcomes: Vec<Option<(Outcome, Time, bool)>>,
+    closing_since: Vec<Option<Time>>,
+    blocked: Vec<Blocked>,
+    timeline: Vec<(Time, Notice)>,
+    omitted: u64,
+    exit: Option<Exit>,
+}
+
+/// A service may restart a task or block its loop for years; the timeline keeps the first so many.
+const MOST_NOTICES: usize = 10_000;
+
+fn set<T>(list: &mut Vec<Option<T>>, part: PartId, value: T) {
+    let index = part.0 as usize;
+    if list.len() <= index {
+        list.resize_with(index + 1, || None);
+    }
+    list[index] = Some(value);
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: SystemTime::now(),
+            cause: None,
+            stopped_at: None,
+            problem: None,
+            phases: Vec::new(),
+            outcomes: Vec::new(),
+            closing_since: Vec::new(),
+            blocked: Vec::new(),
+            timeline: Vec::new(),
+            omitted: 0,
+            exit: None,
+        }
+    }
+
+    pub(crate) fn write(&mut self, now: Time, notice: Notice) {
+        if let Notice::Blocked { task, place, lasted, ongoing: false } = &notice {
+            self.count_block(task, place, *lasted);
+        }
+        if self.timeline.len() < MOST_NOTICES || self.stopped_at.is_some() {
+            self.timeline.push((now, notice));
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    fn count_block(&mut self, task: &str, place: &str, lasted: Duration) {
+        let millis = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
+        let full = self.blocked.len() >= 1_000;
+        match self.blocked.iter_mut().find(|blocked| blocked.task == task && blocked.place == place) {
+            Some(blocked) => {
+                blocked.times += 1;
+                blocked.longest_ms = blocked.longest_ms.max(millis);
+            }
+            None if !full => self.blocked.push(Blocked {
+                task: task.to_owned(),
+                place: place.to_owned(),
+                times: 1,
+                longest_ms: millis,
+            }),
+            None => {}
+        }
+    }
+
+    pub(crate) fn problem(&mut self, failure: Failure) {
+        self.problem.get_or_insert(failure);
+    }
+
+    pub(crate) fn stopping(&mut self, now: Time, cause: Cause) {
+        self.cause = Some(cause);
+        self.stopped_at = Some(now);
+    }
+
+    pub(crate) fn enter(&mut self, phase: Phase, now: Time, limit: Time) {
+        self.leave_phase(now);
+        let began = now.saturating_sub(self.stopped_at.unwrap_or(now));
+        self.phases.push(PhaseReport { phase, began, took: Duration::ZERO, budget: limit.saturating_sub(now) });
+    }
+
+    fn leave_phase(&mut self, now: Time) {
+        let since_stop = now.saturating_sub(self.stopped_at.unwrap_or(now));
+        if let Some(last) = self.phases.last_mut() {
+            last.took = since_stop.saturating_sub(last.began);
+        }
+    }
+
+    pub(crate) fn closing(&mut self, part: PartId, now: Time) {
+        set(&mut self.closing_since, part, now);
+    }
+
+    pub(crate) fn settled(&mut self, part: PartId, outcome: Outcome, now: Time, blocking: bool) {
+        set(&mut self.outcomes, part, (outcome, now, blocking));
+    }
+
+    pub(crate) fn ended(&mut self, now: Time, exit: Exit) {
+        self.leave_phase(now);
+        self.exit = Some(exit);
+    }
+
+    /// The report as of now. Parts without an outcome were not reached: this is total also when the end
+    /// came from outside.
+    pub(crate) fn report(&self, core: &Core, now: Time, exit: Exit) -> Report {
+        let stopped_at = self.stopped_at.unwrap_or(now);
+        let mut phases = self.phases.clone();
+        if let Some(last) = phases.last_mut().filter(|_| self.exit.is_none()) {
+            last.took = now.saturating_sub(stopped_at).saturating_sub(last.began);
+        }
+        let losses = core.losses();
+        Report {
+            service: core.name.to_string(),
+            exit: self.exit.unwrap_or(exit),
+            cause: self.cause.clone(),
+            problem: self.problem.clone(),
+            started: self.started,
+            uptime: now,
+            took: now.saturating_sub(stopped_at),
+            grace: core.terms.grace,
+            phases,
+            parts: self.parts(core, now, stopped_at),
+            lost: losses.lines(),
+            lost_unnamed: losses.unnamed,
+            blocked: self.blocked.clone(),
+            timeline: self.timeline.clone(),
+            omitted: self.omitted,
+        }
+    }
+
+    fn parts(&self, core: &Core, now: Time, stopped_at: Time) -> Vec<PartReport> {
+        let parts = core.parts();
+        let report = |(index, part): (usize, &crate::core::Part)| {
+            let settled = self.outcomes.get(index).copied().flatten();
+            // The end came from outside: work was at it, everything else never had its turn.
+            let open = if part.role == Role::Work { Outcome::Abandoned } else { Outcome::NotReached };
+            let (outcome, at, blocking) = settled.unwrap_or((open, now, false));
+            let since = self.closing_since.get(index).copied().flatten().unwrap_or(stopped_at);
+            PartReport {
+                name: part.name.to_string(),
+                kind: part.kind,
+                outcome,
+                place: part.place.to_string(),
+                age: at.saturating_sub(part.born),
+                ending: at.saturating_sub(since),
+                restarts: part.restarts,
+                failure: part.failure.clone(),
+                blocking,
+            }
+        };
+        parts.iter().enumerate().map(report).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! Notices as log lines. With no subscriber installed, warnings still reach standard error.
+
+use crate::duration::show;
+use crate::lifecycle::Outcome;
+
+use super::notice::Notice;
+
+macro_rules! say {
+    (warn, $($field:ident = $value:expr,)* $text:literal $(, $argument:expr)*) => {{
+        if tracing::dispatcher::has_been_set() {
+            tracing::warn!(target: "adieu", $($field = %$value,)* $text $(, $argument)*);
+        } else {
+            eprintln!(concat!("adieu: ", $text) $(, $argument)*);
+        }
+    }};
+    (info, $($field:ident = $value:expr,)* $text:literal $(, $argument:expr)*) => {
+        tracing::info!(target: "adieu", $($field = %$value,)* $text $(, $argument)*)
+    };
+}
+
+pub(crate) fn log(service: &str, notice: &Notice) {
+    match notice {
+        Notice::Opening { part } => say!(info, service = service, part = part, "opening {}", part),
+        Notice::Opened { part } => say!(info, service = service, part = part, "opened {}", part),
+        Notice::Running => say!(info, service = service, "running"),
+        Notice::Stopping { cause } => say!(info, service = service, cause = cause, "stopping: {}", cause),
+        Notice::Phase { phase, budget } => {
+            say!(info, service = service, phase = phase, "phase {}, at most {}", phase, show(*budget));
+        }
+        Notice::Closing { part, kind } => say!(info, service = service, part = part, "closing {} {}", kind, part),
+        Notice::Settled { part, kind, outcome, place, failure, blocking } => match (outcome, failure) {
+            (Outcome::Failed, Some(failure)) => {
+                say!(warn, service = service, part = part, place = place,
+                     "{} {} failed: {} (made at {})", kind, part, failure, place);
+            }
+            (Outcome::Abandoned, _) => {
+                let state = if *blocking { "blocking its thread" } else { "waiting" };
+                say!(warn, service = service, part = part, place = place,
+                     "{} {} abandoned, {} (made at {})", kind, part, state, place);
+            }
+            (Outcome::Cancelled | Outcome::Failed, _) => {
+                say!(warn, service = service, part = part, place = place,
+                     "{} {} {} (made at {})", kind, part, outcome, place);
+            }
+            _ => say!(info, service = service, part = part, "{} {} {}", kind, part, outcome),
+        },
+        Notice::Restarting { part, restarts, delay, failure } => {
+            say!(warn, service = service, part = part,
+                 "task {} failed: {}; start number {} in {}", part, failure, restarts + 1, show(*delay));
+        }
+        Notice::ChildFailed { task, place, failure } => {
+            say!(warn, service = service, task = task, place = place,
+                 "task {} failed: {} (spawned at {})", task, failure, place);
+        }
+        Notice::ChildAbandoned { task, place, blocking } => {
+            let state = if *blocking { "blocking its thread" } else { "waiting" };
+            say!(warn, service = service, task = task, place = place,
+                 "task {} abandoned, {} (spawned at {})", task, state, place);
+        }
+        Notice::Blocked { task, place, lasted, ongoing } => {
+            let tense = if *ongoing { "has been blocking" } else { "blocked" };
+            say!(warn, service = service, task = task, place = place,
+                 "{} {} its thread for {} (spawned at {}): nothing else can run there; \
+                  move the work to `stop.blocking`", task, tense, show(*lasted), place);
+        }
+        Notice::Ended { exit } => {
+            say!(info, service = service, exit = exit.code(), "ended: {}", exit.meaning());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The closed set of things that are said, each at the moment it happens. Logs, reports and programs only
+//! consume them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Failure;
+use crate::lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role};
+
+/// What kind of part this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PartKind {
+    /// Opened at start, closed at the end.
+    Resource,
+    /// A task of the service.
+    Task,
+    /// Code on the blocking pool.
+    Blocking,
+    /// Runs when stopping begins.
+    ShutdownHook,
+    /// Runs after the drain.
+    CleanupHook,
+    /// Runs at the very end.
+    ExitHook,
+}
+
+impl PartKind {
+    pub(crate) const fn role(self) -> Role {
+        match self {
+            Self::Resource => Role::Resource,
+            Self::Task | Self::Blocking => Role::Work,
+            Self::ShutdownHook => Role::Hook(Moment::Shutdown),
+            Self::CleanupHook => Role::Hook(Moment::Cleanup),
+            Self::ExitHook => Role::Hook(Moment::Exit),
+        }
+    }
+
+    /// The kind's name in logs and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resource => "resource",
+            Self::Task => "task",
+            Self::Blocking => "blocking",
+            Self::ShutdownHook => "on_shutdown",
+            Self::CleanupHook => "on_cleanup",
+            Self::ExitHook => "on_exit",
+        }
+    }
+}
+
+impl fmt::Display for PartKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Something that happened in the life of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A resource begins to open.
+    Opening {
+        /// Its name.
+        part: Arc<str>,
+    },
+    /// A resource is open.
+    Opened {
+        /// Its name.
+        part: Arc<str>,
+    },
+    /// `setup` has returned; the service is running and ready.
+    Running,
+    /// Stopping begins.
+    Stopping {
+        /// Why.
+        cause: Cause,
+    },
+    /// A phase of the stop begins.
+    Phase {
+        /// Which.
+        phase: Phase,
+        /// How long it may take.
+        budget: Duration,
+    },
+    /// A resource begins to close, or a hook to run.
+    Closing {
+        /// Its name.
+        part: Arc<str>,
+        /// Resource or hook.
+        kind: PartKind,
+    },
+    /// A part has its outcome.
+    Settled {
+        /// Its name.
+        part: Arc<str>,
+        /// What it is.
+        kind: PartKind,
+        /// How it ended.
+        outcome: Outcome,
+        /// Where in the source it was made.
+        place: String,
+        /// What went wrong.
+        failure: Option<Failure>,
+        /// For what was abandoned: whether it blocked its thread (else it was waiting).
+        blocking: bool,
+    },
+    /// A task failed and will be started again.
+    Restarting {
+        /// Its name.
+        part: Arc<str>,
+        /// How often it was started again, this one included.
+        restarts: u32,
+        /// How long from now.
+        delay: Duration,
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// Work that a task started has panicked.
+    ChildFailed {
+        /// Its name.
+        task: String,
+        /// Where in the source it was spawned.
+        place: String,
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// Work that is no part of its own was left behind.
+    ChildAbandoned {
+        /// Its name.
+        task: String,
+        /// Where in the source it was spawned.
+        place: String,
+        /// Whether it blocked its thread (else it was waiting).
+        blocking: bool,
+    },
+    /// A task blocks its thread: nothing else can run there.
+    Blocked {
+        /// Its name.
+        task: String,
+        /// Where in the source it was spawned.
+        place: String,
+        /// For how long, until now.
+        lasted: Duration,
+        /// Whether it goes on.
+        ongoing: bool,
+    },
+    /// The end.
+    Ended {
+        /// With this code.
+        exit: Exit,
+    },
+}

@@ -1,0 +1,410 @@
+//! The roster: every tracked task that is alive, with its name and the place it was spawned at.
+//!
+//! Invariants:
+//! - `state` counts the living tasks that are not abandoned, in steps of [`ONE`], with flags in the low bits.
+//!   It is one word, so "no work is alive" and "no work may start" are decided by one atomic operation.
+//! - A task enters (counted first, then listed) before it can run, and leaves (unlisted first, then
+//!   uncounted) after its future is dropped. So whoever sees the count at zero sees every effect of the work.
+//! - Locks: a shard's lock is held for a few instructions, never while user code runs and never two at once.
+
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::lifecycle::PartId;
+use crate::sys;
+
+/// Tell when the count reaches zero.
+const WATCHED: u64 = 1;
+/// Refuse new work whenever the count is zero.
+const SEALS_AT_ZERO: u64 = 2;
+/// Refuse new work.
+const CLOSED: u64 = 4;
+const ONE: u64 = 8;
+
+/// What runs: decides how it is told to stop and what can be said of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkKind {
+    Task,
+    Blocking,
+}
+
+/// One living task.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) place: &'static Location<'static>,
+    born: Duration,
+    /// Known once the task has waited for something.
+    waker: Option<Waker>,
+    /// The part this task is, if it is one by itself.
+    pub(crate) part: Option<PartId>,
+    pub(crate) kind: WorkKind,
+    pub(crate) abandoned: bool,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        name: Cow<'static, str>,
+        place: &'static Location<'static>,
+        kind: WorkKind,
+        part: Option<PartId>,
+    ) -> Self {
+        Self { name, place, born: sys::coarse_now(), waker: None, part, kind, abandoned: false }
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        sys::coarse_now().saturating_sub(self.born)
+    }
+}
+
+/// Where a task stands in the roster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    shard: u16,
+    index: u32,
+}
+
+/// What somebody else may know of a living task.
+pub(crate) struct Sighting {
+    pub(crate) id: u64,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) age: Duration,
+    pub(crate) part: Option<PartId>,
+    pub(crate) kind: WorkKind,
+}
+
+enum Slot {
+    Taken(Entry),
+    /// The next free slot, or `NONE`.
+    Free(u32),
+}
+
+const NONE: u32 = u32::MAX;
+/// Slots are allocated in chunks: growing neither copies nor doubles, so memory is what the tasks need.
+const CHUNK: usize = 64;
+
+#[derive(Default)]
+struct Shard {
+    chunks: Vec<Box<[Slot]>>,
+    free: Option<u32>,
+}
+
+impl Shard {
+    fn insert(&mut self, entry: Entry) -> u32 {
+        let index = self.free.unwrap_or_else(|| self.grow());
+        let slot = self.slot(index);
+        let next = match std::mem::replace(slot, Slot::Taken(entry)) {
+            Slot::Free(next) if next != NONE => Some(next),
+            _ => None,
+        };
+        self.free = next;
+        index
+    }
+
+    fn grow(&mut self) -> u32 {
+        let first = u32::try_from(self.chunks.len() * CHUNK).unwrap_or(NONE);
+        let last = first + u32::try_from(CHUNK).unwrap_or(0) - 1;
+        let chunk = (first..=last).map(|index| Slot::Free(if index == last { NONE } else { index + 1 }));
+        self.chunks.push(chunk.collect());
+        first
+    }
+
+    fn slot(&mut self, index: u32) -> &mut Slot {
+        let index = index as usize;
+        &mut self.chunks[index / CHUNK][index % CHUNK]
+    }
+
+    fn entry(&mut self, index: u32) -> Option<&mut Entry> {
+        match self.slot(index) {
+            Slot::Taken(entry) => Some(entry),
+            Slot::Free(_) => None,
+        }
+    }
+
+    fn remove(&mut self, index: u32) -> Option<Entry> {
+        let next = self.free.unwrap_or(NONE);
+        let slot = self.slot(index);
+        if matches!(slot, Slot::Free(_)) {
+            return None;
+        }
+        let taken = std::mem::replace(slot, Slot::Free(next));
+        self.free = Some(index);
+        match taken {
+            Slot::Taken(entry) => Some(entry),
+            Slot::Free(_) => None,
+        }
+    }
+
+    fn entries(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
+        (0_u32..).zip(self.chunks.iter_mut().flatten()).filter_map(|(index, slot)| match slot {
+            Slot::Taken(entry) => Some((index, entry)),
+            Slot::Free(_) => None,
+        })
+    }
+}
+
+fn wakers(chunk: &[Slot]) -> Vec<Waker> {
+    let waker = |slot: &Slot| match slot {
+        Slot::Taken(entry) => entry.waker.clone(),
+        Slot::Free(_) => None,
+    };
+    chunk.iter().filter_map(waker).collect()
+}
+
+/// A shard on a cache line of its own, so that threads do not slow each other down.
+#[repr(align(128))]
+#[derive(Default)]
+struct Aligned(Mutex<Shard>);
+
+impl Aligned {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) struct Roster {
+    /// Which roster this is, among all in the process; makes task ids unique.
+    number: u16,
+    state: AtomicU64,
+    shards: Box<[Aligned]>,
+}
+
+/// What changed when a task left.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Others are alive, or nobody asked to know.
+    Unremarkable,
+    /// It was the last, and somebody watches.
+    Idle,
+    /// It was the last, and no work can start any more.
+    Sealed,
+}
+
+/// No new work: the service is releasing its resources, or has ended.
+struct Closed;
+
+impl Roster {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(4, usize::from);
+        let shards = (threads * 4).next_power_of_two().min(256);
+        Self {
+            number: u16::try_from(NUMBER.fetch_add(1, Ordering::Relaxed) & 0xffff).unwrap_or(0),
+            state: AtomicU64::new(0),
+            shards: (0..shards).map(|_| Aligned::default()).collect(),
+        }
+    }
+
+    /// A number for this task that no other living task in the process has, and that is not 0.
+    pub(crate) fn id(&self, place: Place) -> u64 {
+        u64::from(self.number) << 48 | u64::from(place.shard) << 32 | u64::from(place.index) + 1
+    }
+
+    /// A number as unique as [`Roster::id`], for something that is not on the roster.
+    pub(crate) fn reserved_id(&self, number: u32) -> u64 {
+        self.id(Place { shard: u16::MAX, index: number })
+    }
+
+    /// Counts and lists a task; gives the entry back if no work may start.
+    pub(crate) fn enter(&self, entry: Entry) -> Result<Place, Entry> {
+        if self.count().is_err() {
+            return Err(entry);
+        }
+        let shard = own_shard(self.shards.len());
+        let index = self.shards[shard].lock().insert(entry);
+        Ok(Place { shard: u16::try_from(shard).unwrap_or(0), index })
+    }
+
+    fn count(&self) -> Result<(), Closed> {
+        // Acquire/release on every change of the word: what happened before a leave is seen by whoever
+        // finds the count at zero afterwards. Compare-and-swap and not an addition that is undone: between
+        // the two, another one could slip in after the seal.
+        let enter = |now: u64| {
+            let sealed = now & SEALS_AT_ZERO != 0 && now < ONE;
+            (now & CLOSED == 0 && !sealed).then_some(now + ONE)
+        };
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).map(drop).map_err(|_| Closed)
+    }
+
+    /// Unlists a task. Unless it was abandoned, [`Roster::uncount`] follows.
+    pub(crate) fn leave(&self, place: Place) -> Option<Entry> {
+        self.shards[usize::from(place.shard)].lock().remove(place.index)
+    }
+
+    /// The second half of leaving, after what the task's end means has been said.
+    pub(crate) fn uncount(&self) -> Left {
+        Self::left(self.state.fetch_sub(ONE, Ordering::AcqRel) - ONE)
+    }
+
+    const fn left(now: u64) -> Left {
+        if now >= ONE {
+            Left::Unremarkable
+        } else if now & SEALS_AT_ZERO != 0 {
+            Left::Sealed
+        } else if now & WATCHED != 0 {
+            Left::Idle
+        } else {
+            Left::Unremarkable
+        }
+    }
+
+    /// From now on the last to leave says so; says whether nobody is there already.
+    pub(crate) fn watch(&self) -> Left {
+        Self::left(self.state.fetch_or(WATCHED, Ordering::AcqRel) | WATCHED)
+    }
+
+    /// No new work from the first moment on at which none is alive.
+    pub(crate) fn seal_when_idle(&self) -> Left {
+        Self::left(self.state.fetch_or(SEALS_AT_ZERO, Ordering::AcqRel) | SEALS_AT_ZERO)
+    }
+
+    /// No new work.
+    pub(crate) fn close(&self) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Remembers how to wake a task that waits, so that it can be cancelled.
+    pub(crate) fn set_waker(&self, place: Place, waker: &Waker) {
+        if let Some(entry) = self.shards[usize::from(place.shard)].lock().entry(place.index) {
+            entry.waker = Some(waker.clone());
+        }
+    }
+
+    /// Wakes every waiting task. The wakers are called outside the lock, a chunk at a time.
+    pub(crate) fn wake_all(&self) {
+        for shard in &self.shards {
+            for number in 0.. {
+                let Some(wakers) = shard.lock().chunks.get(number).map(|chunk| wakers(chunk)) else { break };
+                wakers.into_iter().for_each(Waker::wake);
+            }
+        }
+    }
+
+    /// Everything alive.
+    pub(crate) fn sightings(&self) -> Vec<Sighting> {
+        let mut found = Vec::new();
+        self.each(|id, entry| found.push(Sighting::of(id, entry)));
+        found
+    }
+
+    /// Uncounts everything alive and gives its description: nobody waits for it any more.
+    pub(crate) fn abandon_all(&self) -> Vec<Sighting> {
+        let mut found = Vec::new();
+        self.each(|id, entry| {
+            if !std::mem::replace(&mut entry.abandoned, true) {
+                found.push(Sighting::of(id, entry));
+            }
+        });
+        self.state.fetch_sub(ONE * found.len() as u64, Ordering::AcqRel);
+        found
+    }
+
+    /// The living task with this id.
+    pub(crate) fn find(&self, id: u64) -> Option<Sighting> {
+        if id >> 48 != u64::from(self.number) {
+            return None;
+        }
+        let shard = self.shards.get(usize::try_from(id >> 32 & 0xffff).ok()?)?;
+        let index = u32::try_from(id & 0xffff_ffff).ok()?.checked_sub(1)?;
+        let mut shard = shard.lock();
+        (index as usize / CHUNK < shard.chunks.len())
+            .then(|| shard.entry(index).map(|entry| Sighting::of(id, entry)))
+            .flatten()
+    }
+
+    fn each(&self, mut see: impl FnMut(u64, &mut Entry)) {
+        for (number, shard) in (0_u16..).zip(&self.shards) {
+            for (index, entry) in shard.lock().entries() {
+                see(self.id(Place { shard: number, index }), entry);
+            }
+        }
+    }
+}
+
+impl Sighting {
+    /// A task that has just left.
+    pub(crate) fn of_gone(entry: &Entry) -> Self {
+        Self::of(0, entry)
+    }
+
+    fn of(id: u64, entry: &Entry) -> Self {
+        let Entry { name, place, part, kind, .. } = entry;
+        Self { id, name: name.clone(), place, age: entry.age(), part: *part, kind: *kind }
+    }
+}
+
+/// The calling thread's shard: threads are dealt out in turn.
+fn own_shard(shards: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    OWN.try_with(|own| own & (shards - 1)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn entry(name: &'static str) -> Entry {
+        Entry::new(Cow::Borrowed(name), Location::caller(), WorkKind::Task, None)
+    }
+
+    fn leave(roster: &Roster, place: Place) -> Left {
+        assert!(roster.leave(place).is_some());
+        roster.uncount()
+    }
+
+    #[test]
+    fn the_last_to_leave_says_so_only_when_watched() {
+        let roster = Roster::new();
+        let (a, b) = (roster.enter(entry("a")).unwrap(), roster.enter(entry("b")).unwrap());
+        assert_eq!(leave(&roster, a), Left::Unremarkable);
+        assert_eq!(roster.watch(), Left::Unremarkable);
+        assert_eq!(leave(&roster, b), Left::Idle);
+        assert_eq!(roster.watch(), Left::Idle);
+    }
+
+    #[test]
+    fn sealed_at_zero_and_not_before() {
+        let roster = Roster::new();
+        let a = roster.enter(entry("a")).unwrap();
+        assert_eq!(roster.seal_when_idle(), Left::Unremarkable);
+        let b = roster.enter(entry("b")).unwrap();
+        assert_eq!(leave(&roster, a), Left::Unremarkable);
+        assert_eq!(leave(&roster, b), Left::Sealed);
+        assert!(roster.enter(entry("c")).is_err());
+        assert!(roster.enter(entry("d")).is_err());
+    }
+
+    #[test]
+    fn the_abandoned_are_named_once_and_wait_for_nobody() {
+        let roster = Roster::new();
+        let stuck = roster.enter(entry("stuck")).unwrap();
+        let names = |found: Vec<Sighting>| found.into_iter().map(|task| task.name).collect::<Vec<_>>();
+        assert_eq!(names(roster.abandon_all()), ["stuck"]);
+        assert_eq!(names(roster.abandon_all()), [""; 0]);
+        assert_eq!(roster.seal_when_idle(), Left::Sealed);
+        assert!(roster.leave(stuck).is_some_and(|entry| entry.abandoned));
+    }
+
+    #[test]
+    fn slots_are_used_again_and_ids_find_their_task() {
+        let roster = Roster::new();
+        let places: Vec<_> = (0..1_000).map(|_| roster.enter(entry("x")).unwrap()).collect();
+        for &place in &places {
+            assert_eq!(leave(&roster, place), Left::Unremarkable);
+        }
+        let again = roster.enter(entry("again")).unwrap();
+        assert!(places.contains(&again));
+        assert_eq!(roster.find(roster.id(again)).unwrap().name, "again");
+        assert!(roster.find(roster.id(places[1])).is_none() || places[1] == again);
+        assert_eq!(roster.sightings().len(), 1);
+    }
+}

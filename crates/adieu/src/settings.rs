@@ -1,0 +1,80 @@
+//! What a service and a scope have in common: their times, and where the report goes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::conductor::Listener;
+use crate::error::Error;
+use crate::lifecycle::Terms;
+use crate::publish::Print;
+use crate::report::Notice;
+use crate::{duration, platform};
+
+/// After a second signal, cancelling and closing have at most this long.
+const HURRY: Duration = Duration::from_secs(2);
+
+pub(crate) struct Settings {
+    pub(crate) name: Arc<str>,
+    pub(crate) grace: Option<Duration>,
+    pub(crate) lame_duck: Duration,
+    pub(crate) report_file: Option<PathBuf>,
+    pub(crate) print: Print,
+    pub(crate) listener: Option<Listener>,
+}
+
+impl Settings {
+    pub(crate) fn new(name: impl Into<Arc<str>>, print: Print) -> Self {
+        Self {
+            name: name.into(),
+            grace: None,
+            lame_duck: Duration::ZERO,
+            report_file: None,
+            print,
+            listener: None,
+        }
+    }
+
+    pub(crate) fn listen(&mut self, listener: impl FnMut(&Notice) + Send + 'static) {
+        self.listener = Some(Box::new(listener));
+    }
+
+    /// Lets the environment have the last word: `ADIEU_GRACE`, `ADIEU_REPORT`.
+    pub(crate) fn read_environment(&mut self) -> Result<(), Error> {
+        if let Some(grace) = std::env::var_os("ADIEU_GRACE").filter(|grace| !grace.is_empty()) {
+            let grace = grace.to_string_lossy();
+            let grace = duration::parse_duration(&grace)
+                .map_err(|invalid| Error::config(format!("ADIEU_GRACE: {invalid}")))?;
+            self.grace = Some(grace);
+        }
+        if let Some(path) = std::env::var_os("ADIEU_REPORT").filter(|path| !path.is_empty()) {
+            self.report_file = Some(path.into());
+        }
+        Ok(())
+    }
+
+    /// The times to stop by, if they make sense.
+    pub(crate) fn terms(&self) -> Result<Terms, Error> {
+        let grace = self.grace.unwrap_or_else(platform::default_grace);
+        if grace.is_zero() {
+            return Err(Error::config(
+                "a grace of zero leaves no time to close anything: give at least a few milliseconds, or leave it \
+                 out for a default that fits the platform"
+                    .to_owned(),
+            ));
+        }
+        if self.lame_duck >= grace {
+            return Err(Error::config(format!(
+                "a lame duck of {} leaves nothing of a grace of {}: make the grace longer",
+                duration::show(self.lame_duck),
+                duration::show(grace)
+            )));
+        }
+        if let Some(path) = &self.report_file {
+            crate::report::check_writable(path).map_err(|error| {
+                Error::config(format!("the report cannot be written to {}: {error}", path.display()))
+            })?;
+        }
+        Ok(Terms { grace, lame_duck: self.lame_duck, hurry: grace.min(HURRY) })
+    }
+}

@@ -1,0 +1,183 @@
+//! The door: operating-system signals come in as numbers and go on as what they mean.
+//!
+//! The only file that knows signal numbers. The handler writes a byte to a pipe; a thread reads it and tells
+//! every service that listens. Handlers are there while somebody listens; when the last one has gone, the
+//! signals do again what they did before.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::core::Core;
+use crate::lifecycle::StopSignal;
+use crate::sys;
+
+/// Who listens, and what came before anybody did.
+struct Door {
+    listeners: Vec<Arc<Core>>,
+    /// Caught, but not yet handed to anybody.
+    early: Vec<StopSignal>,
+    /// Catches that are not yet, or still, somebody's.
+    catches: usize,
+    #[cfg(unix)]
+    before: Vec<(i32, sys::Disposition)>,
+}
+
+static DOOR: Mutex<Door> = Mutex::new(Door {
+    listeners: Vec::new(),
+    early: Vec::new(),
+    catches: 0,
+    #[cfg(unix)]
+    before: Vec::new(),
+});
+
+fn door() -> MutexGuard<'static, Door> {
+    DOOR.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Signals are caught from here on; hand them to a service with [`Catch::deliver_to`].
+///
+/// Dropping it, or the [`Listening`] it becomes, takes the handlers away again.
+pub(crate) struct Catch(());
+
+/// A service hears of signals as long as this lives.
+pub(crate) struct Listening(Arc<Core>);
+
+/// Catches SIGTERM and SIGINT, except those that the parent process has set to be ignored.
+pub(crate) fn catch() -> io::Result<Catch> {
+    let mut door = door();
+    // A service that has ended still listens, to end the process with its exit code; the new one takes over.
+    door.listeners.retain(|core| !core.has_ended());
+    if door.catches == 0 {
+        platform::install(&mut door)?;
+    }
+    door.catches += 1;
+    Ok(Catch(()))
+}
+
+impl Catch {
+    /// From now on this service is told, of what came meanwhile as well.
+    pub(crate) fn deliver_to(self, core: &Arc<Core>) -> Listening {
+        let mut door = door();
+        door.catches += 1;
+        door.listeners.push(Arc::clone(core));
+        for signal in std::mem::take(&mut door.early) {
+            core.signal(signal);
+        }
+        Listening(Arc::clone(core))
+    }
+}
+
+impl Drop for Catch {
+    fn drop(&mut self) {
+        leave(&mut door());
+    }
+}
+
+impl Listening {
+    /// Listens for ever: a signal that comes after the end ends the process at once with the report's code,
+    /// instead of killing it with another one.
+    pub(crate) fn for_ever(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut door = door();
+        door.listeners.retain(|core| !Arc::ptr_eq(core, &self.0));
+        leave(&mut door);
+    }
+}
+
+fn leave(door: &mut Door) {
+    door.catches -= 1;
+    if door.catches == 0 {
+        platform::uninstall(door);
+    }
+}
+
+/// A signal has come in.
+fn knock(signal: StopSignal) {
+    let listeners = {
+        let mut door = door();
+        if door.listeners.is_empty() {
+            door.early.push(signal);
+        }
+        door.listeners.clone()
+    };
+    for core in &listeners {
+        match core.exit_code() {
+            Some(code) => sys::exit_now(code),
+            None => core.signal(signal),
+        }
+    }
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::io::{self, Read};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::OnceLock;
+    use std::thread;
+
+    use super::{Door, knock};
+    use crate::lifecycle::StopSignal;
+    use crate::sys;
+
+    const CAUGHT: [(i32, StopSignal); 2] =
+        [(libc::SIGTERM, StopSignal::Terminate), (libc::SIGINT, StopSignal::Interrupt)];
+
+    /// The end the handlers write to. Made once with its reader, and never closed: a handler may be running
+    /// in any thread at any time.
+    static PIPE: OnceLock<OwnedFd> = OnceLock::new();
+
+    pub(super) fn install(door: &mut Door) -> io::Result<()> {
+        let pipe = match PIPE.get() {
+            Some(pipe) => pipe,
+            None => open_pipe()?,
+        };
+        for (number, _) in CAUGHT {
+            if !sys::is_ignored(number) {
+                door.before.push((number, sys::install(number, pipe)?));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn uninstall(door: &mut Door) {
+        for (number, before) in door.before.drain(..) {
+            sys::restore(number, &before);
+        }
+    }
+
+    fn open_pipe() -> io::Result<&'static OwnedFd> {
+        let (mut reader, writer) = UnixStream::pair()?;
+        // A handler must never wait; if the pipe is full, signals are already on their way.
+        writer.set_nonblocking(true)?;
+        thread::Builder::new().name("adieu-signals".into()).spawn(move || {
+            let mut bytes = [0; 16];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                for byte in &bytes[..count] {
+                    if let Some((_, signal)) = CAUGHT.iter().find(|(number, _)| *number == i32::from(*byte)) {
+                        knock(*signal);
+                    }
+                }
+            }
+        })?;
+        Ok(PIPE.get_or_init(|| OwnedFd::from(writer)))
+    }
+}
+
+#[cfg(not(unix))]
+mod platform {
+    use std::io;
+
+    use super::Door;
+
+    pub(super) fn install(_: &mut Door) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn uninstall(_: &mut Door) {}
+}

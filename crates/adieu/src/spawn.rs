@@ -1,0 +1,132 @@
+//! Starting tracked work: on the runtime, or on its pool for blocking code.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::task::JoinHandle;
+
+use crate::core::Core;
+use crate::error::{TaskError, TooLate};
+use crate::lifecycle::{End, PartId};
+use crate::panics;
+use crate::roster::{Entry, Place, WorkKind};
+use crate::stop::Stop;
+use crate::tracked::{Cut, Tracked};
+
+/// Waits for the result of a spawned task. Dropping it lets the task go on.
+#[derive(Debug)]
+pub struct TaskHandle<T> {
+    join: JoinHandle<Result<T, Cut>>,
+}
+
+impl<T> TaskHandle<T> {
+    /// Whether the task has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.join.is_finished()
+    }
+}
+
+impl<T> Future for TaskHandle<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.join).poll(cx).map(|joined| match joined {
+            Ok(Ok(output)) => Ok(output),
+            Ok(Err(Cut::Panicked(panic))) => Err(panic.into()),
+            // A join error is a cancelled task: panics are caught inside.
+            Ok(Err(Cut::Cancelled)) | Err(_) => Err(TaskError::Cancelled),
+        })
+    }
+}
+
+pub(crate) fn task<F>(
+    stop: &Stop,
+    name: Cow<'static, str>,
+    place: &'static Location<'static>,
+    future: F,
+) -> Result<TaskHandle<F::Output>, TooLate>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let core = &stop.core;
+    let seat = enter(core, name, place, WorkKind::Task, None)?;
+    let join = match &stop.group {
+        None => core.runtime.spawn(Tracked::new(Arc::clone(core), seat, false, future)),
+        Some(token) => {
+            let member = token.wrap(future);
+            let member = async move { member.await.map_err(|_| Cut::Cancelled) };
+            let tracked = Tracked::new(Arc::clone(core), seat, false, member);
+            core.runtime.spawn(async move { tracked.await.flatten() })
+        }
+    };
+    Ok(TaskHandle { join })
+}
+
+pub(crate) fn blocking<F, T>(
+    core: &Arc<Core>,
+    name: Cow<'static, str>,
+    place: &'static Location<'static>,
+    part: Option<PartId>,
+    code: F,
+) -> Result<TaskHandle<T>, TooLate>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let seat = enter(core, name, place, WorkKind::Blocking, part)?;
+    let guard = Leave { core: Arc::clone(core), place: seat, end: Some(Ok(End::Cancelled)) };
+    let join = core.runtime.spawn_blocking(move || {
+        let mut guard = guard;
+        // Still waiting for a thread when the cancelling began: not started is better than cut.
+        if guard.core.stop.is_cancelling() {
+            return Err(Cut::Cancelled);
+        }
+        let (end, result) = match catch_unwind(AssertUnwindSafe(code)) {
+            Ok(output) => (Ok(End::Done), Ok(output)),
+            Err(payload) => {
+                let panic = panics::describe(payload);
+                (Err(panic.clone()), Err(Cut::Panicked(panic)))
+            }
+        };
+        guard.end = Some(end);
+        result
+    });
+    Ok(TaskHandle { join })
+}
+
+/// Lists work, or says that it is too late.
+pub(crate) fn enter(
+    core: &Core,
+    name: Cow<'static, str>,
+    place: &'static Location<'static>,
+    kind: WorkKind,
+    part: Option<PartId>,
+) -> Result<Place, TooLate> {
+    // The name is needed for the error only then; asking first would race with the seal.
+    let refused = |name: Cow<'static, str>| TooLate { name: name.into_owned() };
+    match core.roster.enter(Entry::new(name, place, kind, part)) {
+        Ok(place) => Ok(place),
+        Err(entry) => Err(refused(entry.name)),
+    }
+}
+
+/// Takes blocking work off the roster, also when the pool drops it unstarted.
+struct Leave {
+    core: Arc<Core>,
+    place: Place,
+    end: Option<Result<End, panics::Panic>>,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            self.core.task_ended(self.place, false, end);
+        }
+    }
+}

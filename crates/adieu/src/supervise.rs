@@ -1,0 +1,154 @@
+//! What happens when a task fails: stop the service, start it again, or only say so.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::component::BoxFuture;
+use crate::core::Core;
+use crate::error::{BoxError, Failure};
+use crate::lifecycle::{Cause, PartId};
+use crate::panics::{self, Caught, Panic};
+use crate::report::Notice;
+use crate::stop::Stop;
+
+/// When and how often a failed task is started again.
+///
+/// As in OTP, more than `limit` failures within `window` mean that starting again does not help: the service
+/// stops. The delay doubles from `first` to at most `longest`, and starts at `first` again when the task has
+/// run for a whole window. Each delay is shortened by up to a half at random, so that replicas which failed
+/// together do not come back together.
+///
+/// ```
+/// # use std::time::Duration;
+/// let patient = adieu::Restart { limit: 20, window: Duration::from_secs(600), ..adieu::Restart::default() };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// The delay before the first new start.
+    pub first: Duration,
+    /// The longest delay.
+    pub longest: Duration,
+    /// How many new starts within the window are borne.
+    pub limit: u32,
+    /// The window.
+    pub window: Duration,
+}
+
+impl Default for Restart {
+    /// 100 ms doubling to 30 s, 5 times in a minute.
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(100),
+            longest: Duration::from_secs(30),
+            limit: 5,
+            window: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What a task's last failure does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    Stop,
+    Report,
+}
+
+/// Why an attempt ended badly.
+enum Mishap {
+    Error(BoxError),
+    Panic(Panic),
+}
+
+impl Mishap {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Error(error) => Failure::from_error(&**error),
+            Self::Panic(panic) => panic.into(),
+        }
+    }
+
+    const fn is_panic(&self) -> bool {
+        matches!(self, Self::Panic(_))
+    }
+}
+
+async fn attempt(start: impl FnOnce() -> BoxFuture<crate::Result>) -> Result<(), Mishap> {
+    let future = catch_unwind(AssertUnwindSafe(start)).map_err(|payload| Mishap::Panic(panics::describe(payload)))?;
+    Caught::new(future).await.map_err(Mishap::Panic)?.map_err(Mishap::Error)
+}
+
+/// Runs a task once.
+pub(crate) async fn once(
+    stop: Stop,
+    id: PartId,
+    policy: OnFailure,
+    start: Box<dyn FnOnce(Stop) -> BoxFuture<crate::Result> + Send>,
+) {
+    let core = Arc::clone(&stop.core);
+    if let Err(mishap) = attempt(|| start(stop)).await {
+        fail(&core, id, &mishap, policy);
+    }
+}
+
+/// Remembers the failure; what follows from it happens when the task has left the roster.
+fn fail(core: &Core, id: PartId, mishap: &Mishap, policy: OnFailure) {
+    core.with_part(id, |part| {
+        part.failure = Some(mishap.failure());
+        let name = Arc::clone(&part.name);
+        part.stops_service = match policy {
+            OnFailure::Report => None,
+            OnFailure::Stop if mishap.is_panic() => Some(Cause::Panic(name)),
+            OnFailure::Stop => Some(Cause::Error(name)),
+        };
+    });
+}
+
+/// Runs a task again and again as long as it fails and the policy bears it.
+pub(crate) async fn again(
+    stop: Stop,
+    id: PartId,
+    policy: Restart,
+    on_failure: OnFailure,
+    mut start: Box<dyn FnMut(Stop) -> BoxFuture<crate::Result> + Send>,
+) {
+    let core = Arc::clone(&stop.core);
+    let mut recent = VecDeque::new();
+    let mut delay = policy.first;
+    loop {
+        let began = Instant::now();
+        let Err(mishap) = attempt(|| start(stop.clone())).await else { return };
+        let now = Instant::now();
+        if now - began >= policy.window {
+            delay = policy.first;
+        }
+        recent.retain(|&then| now - then < policy.window);
+        // While stopping nothing is started again, and the failure is the last word.
+        if recent.len() >= policy.limit as usize || stop.is_requested() {
+            return fail(&core, id, &mishap, on_failure);
+        }
+        recent.push_back(now);
+        let wait = delay.mul_f64(1.0 - jitter() / 2.0);
+        let noted = core.with_part(id, |part| {
+            part.restarts += 1;
+            (Arc::clone(&part.name), part.restarts)
+        });
+        if let Some((part, restarts)) = noted {
+            core.note(Notice::Restarting { part, restarts, delay: wait, failure: mishap.failure() });
+        }
+        if !stop.sleep(wait).await {
+            return fail(&core, id, &mishap, on_failure);
+        }
+        delay = (delay * 2).min(policy.longest);
+    }
+}
+
+/// A random number from 0 to 1. The hasher's keys are random, which is enough to spread replicas out.
+fn jitter() -> f64 {
+    let random = RandomState::new().hash_one(0) >> 32;
+    u32::try_from(random).map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
+}

@@ -1,0 +1,111 @@
+//! The system calls that the standard library lacks. The only file with `unsafe`.
+#![allow(unsafe_code)]
+
+use std::time::Duration;
+
+/// Ends the process at once: no destructor, no `atexit` handler, nothing that could hang.
+pub(crate) fn exit_now(code: u8) -> ! {
+    #[cfg(unix)]
+    // SAFETY: `_exit` takes an integer, touches no memory of ours and does not return.
+    unsafe {
+        libc::_exit(i32::from(code))
+    }
+    #[cfg(not(unix))]
+    #[expect(clippy::exit, reason = "the end of the process is the purpose")]
+    std::process::exit(i32::from(code))
+}
+
+/// Monotonic time at the kernel's tick (some milliseconds), for a few nanoseconds a call.
+pub(crate) fn coarse_now() -> Duration {
+    #[cfg(target_os = "linux")]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is to a live timespec of the right type; the call writes it and keeps nothing.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        use std::sync::LazyLock;
+        use std::time::Instant;
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
+    }
+}
+
+#[cfg(unix)]
+pub(crate) use unix::{Disposition, install, is_ignored, restore};
+
+#[cfg(unix)]
+mod unix {
+    use std::io;
+    use std::mem::MaybeUninit;
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// What a signal did before we took it.
+    pub(crate) struct Disposition(libc::sigaction);
+
+    /// Where the handler writes. Set once, before the first handler, to a descriptor that is never closed.
+    static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+    extern "C" fn on_signal(number: libc::c_int) {
+        let byte = number.to_le_bytes()[0];
+        // SAFETY: only async-signal-safe calls: `write` to a non-blocking descriptor that stays open, from a
+        // local byte. `errno` belongs to the interrupted code, so it is put back.
+        unsafe {
+            #[cfg(any(target_os = "linux", target_os = "emscripten", target_os = "l4re"))]
+            let errno = libc::__errno_location();
+            #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
+            let errno = libc::__error();
+            #[cfg(any(target_os = "netbsd", target_os = "openbsd", target_os = "android"))]
+            let errno = libc::__errno();
+            let saved = *errno;
+            libc::write(PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
+            *errno = saved;
+        }
+    }
+
+    fn current(number: i32) -> io::Result<libc::sigaction> {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: a null new action only asks; the old one is written to a place of the right type, and is
+        // initialised both by `zeroed` (all-zero is a valid sigaction) and by the call.
+        unsafe {
+            if libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) == -1 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(action.assume_init())
+        }
+    }
+
+    /// Whether the parent gave us this signal ignored (`nohup`, a shell's background job).
+    pub(crate) fn is_ignored(number: i32) -> bool {
+        current(number).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN)
+    }
+
+    /// From now on this signal's number arrives as a byte at `pipe`, which is kept open for ever.
+    pub(crate) fn install(number: i32, pipe: &'static OwnedFd) -> io::Result<Disposition> {
+        PIPE.store(pipe.as_raw_fd(), Ordering::Relaxed);
+        let before = current(number)?;
+        // SAFETY: all-zero is a valid sigaction with an empty mask.
+        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+        action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handler has the signature that `sa_flags` without SA_SIGINFO asks for and is
+        // async-signal-safe; the old action is not asked for.
+        if unsafe { libc::sigaction(number, &raw const action, std::ptr::null_mut()) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Disposition(before))
+    }
+
+    /// Puts back what the signal did before, unless somebody else has taken it since.
+    pub(crate) fn restore(number: i32, before: &Disposition) {
+        let ours = on_signal as *const () as libc::sighandler_t;
+        if current(number).is_ok_and(|action| action.sa_sigaction == ours) {
+            // SAFETY: the action was given to us by the system for this signal.
+            unsafe { libc::sigaction(number, &raw const before.0, std::ptr::null_mut()) };
+        }
+    }
+}
