@@ -45,7 +45,11 @@ impl App {
     /// # }
     /// ```
     #[track_caller]
-    pub fn resource<F, T, E>(&mut self, name: impl Into<Cow<'static, str>>, open: F) -> Resource<'_, F, T>
+    pub fn resource<F, T, E>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        open: F,
+    ) -> Resource<'_, F, T>
     where
         F: Future<Output = Result<T, E>>,
         E: Into<BoxError>,
@@ -90,7 +94,12 @@ impl App {
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
     {
-        TaskPart::new(self, name.into(), Location::caller(), component::again(restart, code))
+        TaskPart::new(
+            self,
+            name.into(),
+            Location::caller(),
+            component::again(restart, code),
+        )
     }
 
     /// Runs blocking code as a part of the service, on the runtime's pool for it.
@@ -114,7 +123,12 @@ impl App {
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
     {
-        self.hook(PartKind::ShutdownHook, name.into(), Location::caller(), hook);
+        self.hook(
+            PartKind::ShutdownHook,
+            name.into(),
+            Location::caller(),
+            hook,
+        );
     }
 
     /// Runs after the drain, while the resources are still open. May start work; the release waits for it.
@@ -139,8 +153,13 @@ impl App {
         self.hook(PartKind::ExitHook, name.into(), Location::caller(), hook);
     }
 
-    fn hook<F, Fut>(&mut self, kind: PartKind, name: Cow<'static, str>, place: &'static Location<'static>, hook: F)
-    where
+    fn hook<F, Fut>(
+        &mut self,
+        kind: PartKind,
+        name: Cow<'static, str>,
+        place: &'static Location<'static>,
+        hook: F,
+    ) where
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
@@ -159,7 +178,9 @@ impl App {
     /// Asks the service to stop, from anywhere.
     #[must_use]
     pub fn shutdown_handle(&self) -> ShutdownHandle {
-        ShutdownHandle { core: Arc::clone(&self.core) }
+        ShutdownHandle {
+            core: Arc::clone(&self.core),
+        }
     }
 
     /// Who will stop in which phase with what budget, as registered so far.
@@ -171,7 +192,9 @@ impl App {
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("service", &self.core.name).finish_non_exhaustive()
+        f.debug_struct("App")
+            .field("service", &self.core.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -194,6 +217,8 @@ impl ShutdownHandle {
 
 impl fmt::Debug for ShutdownHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShutdownHandle").field("service", &self.core.name).finish_non_exhaustive()
+        f.debug_struct("ShutdownHandle")
+            .field("service", &self.core.name)
+            .finish_non_exhaustive()
     }
 }

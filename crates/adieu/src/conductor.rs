@@ -36,9 +36,21 @@ pub(crate) struct Conductor {
 }
 
 impl Conductor {
-    pub(crate) fn new(core: Arc<Core>, ledger: Arc<Mutex<Ledger>>, publisher: Arc<Publisher>) -> Self {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        ledger: Arc<Mutex<Ledger>>,
+        publisher: Arc<Publisher>,
+    ) -> Self {
         let machine = Machine::new(core.terms);
-        Self { core, machine, ledger, publisher, listener: None, wake: None, has_threads: false }
+        Self {
+            core,
+            machine,
+            ledger,
+            publisher,
+            listener: None,
+            wake: None,
+            has_threads: false,
+        }
     }
 
     pub(crate) fn with_listener(mut self, listener: Option<Listener>) -> Self {
@@ -52,7 +64,11 @@ impl Conductor {
         let start = self.core.start.into_std();
         while !self.machine.has_ended() {
             let until: Option<Instant> = self.wake.map(|at| start + at);
-            let message = self.core.inbox.wait(until).unwrap_or(Message::Event(Event::Tick));
+            let message = self
+                .core
+                .inbox
+                .wait(until)
+                .unwrap_or(Message::Event(Event::Tick));
             self.handle(message);
         }
     }
@@ -113,7 +129,13 @@ impl Conductor {
             }
             Action::Enter(phase, limit) => {
                 self.ledger(|ledger| ledger.enter(phase, now, limit));
-                self.say(now, Notice::Phase { phase, budget: limit.saturating_sub(now) });
+                self.say(
+                    now,
+                    Notice::Phase {
+                        phase,
+                        budget: limit.saturating_sub(now),
+                    },
+                );
             }
             Action::CancelSetup => self.core.setup.cancel(),
             Action::RequestStop(deadline) => self.core.stop.request(deadline),
@@ -149,12 +171,35 @@ impl Conductor {
         let seated = seat::occupants();
         if seated.contains(&self.core.seat_of(None)) {
             let what = "setup did not end when it was told to: it blocks its thread".to_owned();
-            self.ledger(|ledger| ledger.problem(Failure { causes: vec![what], panicked_at: None }));
+            self.ledger(|ledger| {
+                ledger.problem(Failure {
+                    causes: vec![what],
+                    panicked_at: None,
+                })
+            });
         }
-        for task in self.core.roster.abandon_all().into_iter().filter(|task| task.part.is_none()) {
+        for task in self
+            .core
+            .roster
+            .abandon_all()
+            .into_iter()
+            .filter(|task| task.part.is_none())
+        {
             let loss = Loss::cut(&task, Outcome::Abandoned, seated.contains(&task.id));
-            let Loss { name, place, blocking, .. } = loss.clone();
-            self.say(now, Notice::ChildAbandoned { task: name, place, blocking });
+            let Loss {
+                name,
+                place,
+                blocking,
+                ..
+            } = loss.clone();
+            self.say(
+                now,
+                Notice::ChildAbandoned {
+                    task: name,
+                    place,
+                    blocking,
+                },
+            );
             self.core.losses().add(loss);
         }
     }
@@ -162,7 +207,12 @@ impl Conductor {
     /// Starts the close of a resource, or a hook. Its end comes back through the inbox.
     fn close(&mut self, id: PartId, now: Time) {
         let taken = self.core.with_part(id, |part| {
-            (part.closer.take(), part.token.clone(), Arc::clone(&part.name), part.kind)
+            (
+                part.closer.take(),
+                part.token.clone(),
+                Arc::clone(&part.name),
+                part.kind,
+            )
         });
         let Some((Some(closer), token, part, kind)) = taken else {
             return self.core.tell(Event::Ended(id, End::Done));
@@ -170,7 +220,10 @@ impl Conductor {
         self.ledger(|ledger| ledger.closing(id, now));
         self.say(now, Notice::Closing { part, kind });
         let core = Arc::clone(&self.core);
-        let closing = Seated::new(core.seat_of(Some(id)), token.wrap(async move { closer().await }));
+        let closing = Seated::new(
+            core.seat_of(Some(id)),
+            token.wrap(async move { closer().await }),
+        );
         let closing = async move {
             let (end, failure) = match closing.await {
                 Ok(Ok(Ok(()))) => (End::Done, None),
@@ -213,7 +266,8 @@ impl Conductor {
         let seated = seat::occupants();
         seated.contains(&self.core.seat_of(Some(id)))
             || self.core.roster.sightings().iter().any(|task| {
-                task.part == Some(id) && (task.kind == WorkKind::Blocking || seated.contains(&task.id))
+                task.part == Some(id)
+                    && (task.kind == WorkKind::Blocking || seated.contains(&task.id))
             })
     }
 
@@ -232,15 +286,19 @@ impl Conductor {
 /// Runs a close where no blocked runtime can hold it up; falls back to the runtime without a thread.
 fn on_thread(runtime: &Handle, work: BoxFuture<()>) {
     let slot = Arc::new(Mutex::new(Some(work)));
-    let take = |slot: &Mutex<Option<BoxFuture<()>>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |slot: &Mutex<Option<BoxFuture<()>>>| {
+        slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
     let (handle, theirs) = (runtime.clone(), Arc::clone(&slot));
-    let spawned = thread::Builder::new().name("adieu-close".into()).spawn(move || {
-        let Some(work) = take(&theirs) else { return };
-        match spare_runtime(&handle) {
-            Some(spare) => spare.block_on(work),
-            None => handle.block_on(work),
-        }
-    });
+    let spawned = thread::Builder::new()
+        .name("adieu-close".into())
+        .spawn(move || {
+            let Some(work) = take(&theirs) else { return };
+            match spare_runtime(&handle) {
+                Some(spare) => spare.block_on(work),
+                None => handle.block_on(work),
+            }
+        });
     if spawned.is_err()
         && let Some(work) = take(&slot)
     {
@@ -252,7 +310,14 @@ fn on_thread(runtime: &Handle, work: BoxFuture<()>) {
 /// still works on a spare one.
 fn spare_runtime(runtime: &Handle) -> Option<Runtime> {
     let is_stuck = seat::occupants().len() >= runtime.metrics().num_workers();
-    is_stuck.then(|| runtime::Builder::new_current_thread().enable_all().build().ok()).flatten()
+    is_stuck
+        .then(|| {
+            runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .ok()
+        })
+        .flatten()
 }
 
 /// How much later than the grace period the sentinel ends the process, if nobody else has.

@@ -14,7 +14,9 @@ use crate::cancel::Token;
 use crate::component::Closer;
 use crate::error::{Error, ErrorKind, Failure};
 use crate::inbox::Inbox;
-use crate::lifecycle::{Cause, End, Event, Exit, Outcome, PartId, Plan, Role, StopSignal, Terms, Time};
+use crate::lifecycle::{
+    Cause, End, Event, Exit, Outcome, PartId, Plan, Role, StopSignal, Terms, Time,
+};
 use crate::panics::Panic;
 use crate::report::{Loss, Notice, PartKind};
 use crate::roster::{Entry, Left, Place, Roster, Sighting};
@@ -113,7 +115,11 @@ impl Core {
     }
 
     /// Runs `change` on a part.
-    pub(crate) fn with_part<T>(&self, id: PartId, change: impl FnOnce(&mut Part) -> T) -> Option<T> {
+    pub(crate) fn with_part<T>(
+        &self,
+        id: PartId,
+        change: impl FnOnce(&mut Part) -> T,
+    ) -> Option<T> {
         self.parts().get_mut(id.0 as usize).map(change)
     }
 
@@ -128,7 +134,11 @@ impl Core {
         let mut parts = self.parts();
         if let Some(first) = parts.iter().find(|part| *part.name == *name) {
             let (name, first) = (Arc::clone(&first.name), first.place);
-            return Err(Error::new(ErrorKind::Duplicate { name, first, again: place }));
+            return Err(Error::new(ErrorKind::Duplicate {
+                name,
+                first,
+                again: place,
+            }));
         }
         let id = PartId(u32::try_from(parts.len()).unwrap_or(u32::MAX));
         let role = kind.role();
@@ -151,7 +161,11 @@ impl Core {
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        let parts: Vec<_> = self.parts().iter().map(|part| (Arc::clone(&part.name), part.role)).collect();
+        let parts: Vec<_> = self
+            .parts()
+            .iter()
+            .map(|part| (Arc::clone(&part.name), part.role))
+            .collect();
         Plan::new(self.terms, &parts)
     }
 
@@ -164,8 +178,10 @@ impl Core {
 
     /// From here the clock runs, whoever asked; says whether this was the first request.
     pub(crate) fn begin_stopping(&self) -> bool {
-        let first =
-            self.urgency.compare_exchange(CALM, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let first = self
+            .urgency
+            .compare_exchange(CALM, STOPPING, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
         if let Some(sentinel) = self.sentinel.get().filter(|_| first) {
             sentinel.arm(self.terms.grace);
         }
@@ -201,7 +217,9 @@ impl Core {
 
     /// A tracked task is gone: says so to whoever must know, in this order: outcome, consequences, count.
     pub(crate) fn task_ended(&self, place: Place, quiet: bool, result: Result<End, Panic>) {
-        let Some(entry) = self.roster.leave(place) else { return };
+        let Some(entry) = self.roster.leave(place) else {
+            return;
+        };
         match (entry.part, result) {
             (None, Ok(End::Done)) => {}
             (Some(part), result) => self.part_ended(part, result),
@@ -229,7 +247,10 @@ impl Core {
                     End::Done if part.was_cut => End::Cancelled,
                     end => end,
                 };
-                (end, part.stops_service.take().filter(|_| end == End::Failed))
+                (
+                    end,
+                    part.stops_service.take().filter(|_| end == End::Failed),
+                )
             })
             .unwrap_or((End::Done, None));
         self.tell(Event::Ended(id, end));
@@ -241,7 +262,11 @@ impl Core {
     fn child_panicked(&self, entry: &Entry, panic: &Panic) {
         let mut loss = Loss::cut(&Sighting::of_gone(entry), Outcome::Failed, false);
         loss.failure = Some(Failure::from(panic));
-        self.note(Notice::ChildFailed { task: loss.name.clone(), place: loss.place.clone(), failure: panic.into() });
+        self.note(Notice::ChildFailed {
+            task: loss.name.clone(),
+            place: loss.place.clone(),
+            failure: panic.into(),
+        });
         self.losses().add(loss);
         self.request_stop(Cause::Panic(Arc::from(&*entry.name)));
     }
@@ -288,7 +313,8 @@ impl Core {
 
     /// The seat number of a part's close or hook, or of `setup` (`None`).
     pub(crate) fn seat_of(&self, part: Option<PartId>) -> u64 {
-        self.roster.reserved_id(part.map_or(u32::MAX - 1, |part| part.0))
+        self.roster
+            .reserved_id(part.map_or(u32::MAX - 1, |part| part.0))
     }
 
     /// The name of whoever has this seat number, and where it was spawned.
@@ -300,7 +326,9 @@ impl Core {
             return Some(("setup".to_owned(), String::new()));
         }
         let parts = self.parts();
-        let (_, part) = (0_u32..).zip(parts.iter()).find(|(number, _)| self.roster.reserved_id(*number) == id)?;
+        let (_, part) = (0_u32..)
+            .zip(parts.iter())
+            .find(|(number, _)| self.roster.reserved_id(*number) == id)?;
         Some((part.name.to_string(), part.place.to_string()))
     }
 }

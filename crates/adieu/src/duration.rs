@@ -17,16 +17,22 @@ use std::time::Duration;
 /// # Errors
 /// Says what was read and how to write it.
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
-    let invalid = || InvalidDuration { text: text.to_owned() };
+    let invalid = || InvalidDuration {
+        text: text.to_owned(),
+    };
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     if rest.is_empty() {
         return Err(invalid());
     }
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
-        let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let letters = after
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let number: f64 = number.parse().map_err(|_| invalid())?;
         let seconds = match unit.trim() {
@@ -54,7 +60,11 @@ pub struct InvalidDuration {
 
 impl fmt::Display for InvalidDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a duration: write it like `200ms`, `2s` or `1m30s`", self.text)
+        write!(
+            f,
+            "`{}` is not a duration: write it like `200ms`, `2s` or `1m30s`",
+            self.text
+        )
     }
 }
 
@@ -81,10 +91,19 @@ mod tests {
 
     #[test]
     fn reads_what_people_write() {
-        for (text, millis) in
-            [("200ms", 200), ("2s", 2_000), ("1.5s", 1_500), ("1m30s", 90_000), ("25", 25_000), ("1h", 3_600_000)]
-        {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        for (text, millis) in [
+            ("200ms", 200),
+            ("2s", 2_000),
+            ("1.5s", 1_500),
+            ("1m30s", 90_000),
+            ("25", 25_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
     }
 
@@ -100,6 +119,11 @@ mod tests {
         let shown: Vec<_> = [0, 40, 4_200, 42_000, 1_234_000, 12_345_000, 600_000_000]
             .map(|micros| show(Duration::from_micros(micros)))
             .into();
-        assert_eq!(shown, ["0 ms", "40 µs", "4.2 ms", "42 ms", "1.23 s", "12.3 s", "10 min"]);
+        assert_eq!(
+            shown,
+            [
+                "0 ms", "40 µs", "4.2 ms", "42 ms", "1.23 s", "12.3 s", "10 min"
+            ]
+        );
     }
 }

@@ -26,13 +26,20 @@ pub(crate) enum ErrorKind {
     /// Opening panicked.
     OpenPanicked { name: Arc<str>, panic: Panic },
     /// Two parts have one name.
-    Duplicate { name: Arc<str>, first: &'static Location<'static>, again: &'static Location<'static> },
+    Duplicate {
+        name: Arc<str>,
+        first: &'static Location<'static>,
+        again: &'static Location<'static>,
+    },
     /// A configured value makes no sense.
     Config { what: String },
     /// `run` wants to make a runtime inside one.
     NestedRuntime,
     /// The runtime or one of our threads could not be made.
-    System { what: &'static str, cause: std::io::Error },
+    System {
+        what: &'static str,
+        cause: std::io::Error,
+    },
     /// `setup` panicked.
     SetupPanicked(Panic),
 }
@@ -57,7 +64,10 @@ impl Error {
 
     /// Whether the program asked for something that cannot be (exit code 2), and not the world (1).
     pub(crate) const fn is_misuse(&self) -> bool {
-        matches!(self.kind, ErrorKind::Duplicate { .. } | ErrorKind::Config { .. } | ErrorKind::NestedRuntime)
+        matches!(
+            self.kind,
+            ErrorKind::Duplicate { .. } | ErrorKind::Config { .. } | ErrorKind::NestedRuntime
+        )
     }
 }
 
@@ -137,8 +147,14 @@ impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cancelled => f.write_str("the task was cancelled"),
-            Self::Panicked { message, place: Some(place) } => write!(f, "the task panicked at {place}: {message}"),
-            Self::Panicked { message, place: None } => write!(f, "the task panicked: {message}"),
+            Self::Panicked {
+                message,
+                place: Some(place),
+            } => write!(f, "the task panicked at {place}: {message}"),
+            Self::Panicked {
+                message,
+                place: None,
+            } => write!(f, "the task panicked: {message}"),
         }
     }
 }
@@ -166,16 +182,24 @@ impl Failure {
             }
         }
         let panicked_at = match error.downcast_ref::<Error>().map(|error| &error.kind) {
-            Some(ErrorKind::SetupPanicked(panic) | ErrorKind::OpenPanicked { panic, .. }) => panic.place.clone(),
+            Some(ErrorKind::SetupPanicked(panic) | ErrorKind::OpenPanicked { panic, .. }) => {
+                panic.place.clone()
+            }
             _ => None,
         };
-        Self { causes, panicked_at }
+        Self {
+            causes,
+            panicked_at,
+        }
     }
 }
 
 impl From<&Panic> for Failure {
     fn from(panic: &Panic) -> Self {
-        Self { causes: vec![panic.to_string()], panicked_at: panic.place.clone() }
+        Self {
+            causes: vec![panic.to_string()],
+            panicked_at: panic.place.clone(),
+        }
     }
 }
 

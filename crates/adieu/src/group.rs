@@ -94,7 +94,11 @@ impl<E: fmt::Display> fmt::Display for GroupCause<E> {
 
 impl<T, E> fmt::Display for GroupError<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task `{}` of a group failed (spawned at {})", self.task, self.place)
+        write!(
+            f,
+            "task `{}` of a group failed (spawned at {})",
+            self.task, self.place
+        )
     }
 }
 
@@ -133,7 +137,12 @@ where
     E: Send + 'static,
 {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self { core, token: Token::default(), tasks: JoinSet::new(), members: Vec::new() }
+        Self {
+            core,
+            token: Token::default(),
+            tasks: JoinSet::new(),
+            members: Vec::new(),
+        }
     }
 
     /// Starts a member. The [`Stop`] it is given knows the group: what it spawns is cancelled with it.
@@ -141,20 +150,32 @@ where
     /// # Errors
     /// [`TooLate`] once the release of resources has begun.
     #[track_caller]
-    pub fn spawn<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, code: F) -> Result<(), TooLate>
+    pub fn spawn<F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        code: F,
+    ) -> Result<(), TooLate>
     where
         F: FnOnce(Stop) -> Fut,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
     {
         let (name, place) = (name.into(), Location::caller());
         let seat = spawn::enter(&self.core, name.clone(), place, WorkKind::Task, None)?;
-        let stop = Stop { core: Arc::clone(&self.core), group: Some(self.token.clone()) };
+        let stop = Stop {
+            core: Arc::clone(&self.core),
+            group: Some(self.token.clone()),
+        };
         let member = self.token.wrap(code(stop));
         let tracked = Tracked::new(Arc::clone(&self.core), seat, true, member);
         let index = self.members.len();
-        self.members.push(Member { name: name.into_owned(), place });
+        self.members.push(Member {
+            name: name.into_owned(),
+            place,
+        });
         let work = async move {
-            let end = tracked.await.and_then(|end| end.map_err(|_| Cut::Cancelled));
+            let end = tracked
+                .await
+                .and_then(|end| end.map_err(|_| Cut::Cancelled));
             (index, end)
         };
         self.tasks.spawn_on(work, &self.core.runtime);
@@ -176,17 +197,28 @@ where
             return Ok(harvest.results.into_iter().flatten().collect());
         };
         let names = std::mem::take(&mut self.members);
-        let name = |index: usize| names.get(index).map(|member| member.name.clone()).unwrap_or_default();
+        let name = |index: usize| {
+            names
+                .get(index)
+                .map(|member| member.name.clone())
+                .unwrap_or_default()
+        };
         let mut finished: Vec<_> = Vec::new();
         for (index, result) in harvest.results.into_iter().enumerate() {
             finished.extend(result.map(|result| (name(index), result)));
         }
         Err(GroupError {
             task: name(index),
-            place: names.get(index).map_or(Location::caller(), |member| member.place),
+            place: names
+                .get(index)
+                .map_or(Location::caller(), |member| member.place),
             cause,
             finished,
-            also_failed: harvest.also.into_iter().map(|(index, cause)| (name(index), cause)).collect(),
+            also_failed: harvest
+                .also
+                .into_iter()
+                .map(|(index, cause)| (name(index), cause))
+                .collect(),
             cancelled: harvest.cancelled.into_iter().map(name).collect(),
         })
     }
@@ -215,17 +247,31 @@ where
         for (index, result) in harvest.results.into_iter().enumerate() {
             done.extend(result.map(|result| (name(index), Ok(result))));
         }
-        done.extend(harvest.first.into_iter().chain(harvest.also).map(|(index, cause)| (name(index), Err(cause))));
+        done.extend(
+            harvest
+                .first
+                .into_iter()
+                .chain(harvest.also)
+                .map(|(index, cause)| (name(index), Err(cause))),
+        );
         Cancelled {
             done,
             cancelled: harvest.cancelled.into_iter().map(name).collect(),
-            pending: (0..pending.len()).filter(|&index| pending[index]).map(name).collect(),
+            pending: (0..pending.len())
+                .filter(|&index| pending[index])
+                .map(name)
+                .collect(),
         }
     }
 
     fn harvest(&self) -> Harvest<T, E> {
         let results = self.members.iter().map(|_| None).collect();
-        Harvest { results, first: None, also: Vec::new(), cancelled: Vec::new() }
+        Harvest {
+            results,
+            first: None,
+            also: Vec::new(),
+            cancelled: Vec::new(),
+        }
     }
 
     fn gather(&self, harvest: &mut Harvest<T, E>, joined: Option<(usize, MemberEnd<T, E>)>) {
@@ -263,6 +309,8 @@ impl<T, E> Drop for Group<T, E> {
 
 impl<T, E> fmt::Debug for Group<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").field("members", &self.members).finish_non_exhaustive()
+        f.debug_struct("Group")
+            .field("members", &self.members)
+            .finish_non_exhaustive()
     }
 }

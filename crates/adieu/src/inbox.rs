@@ -17,11 +17,18 @@ pub(crate) struct Inbox<T> {
 
 impl<T> Inbox<T> {
     pub(crate) fn new() -> Self {
-        Self { queue: Mutex::default(), thread: Condvar::new(), task: Notify::new() }
+        Self {
+            queue: Mutex::default(),
+            thread: Condvar::new(),
+            task: Notify::new(),
+        }
     }
 
     pub(crate) fn push(&self, item: T) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(item);
+        self.queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(item);
         self.thread.notify_one();
         self.task.notify_one();
     }
@@ -34,10 +41,18 @@ impl<T> Inbox<T> {
                 return Some(item);
             }
             queue = match until {
-                None => self.thread.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .thread
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {
-                    let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
-                    self.thread.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0
+                    let left = until
+                        .checked_duration_since(Instant::now())
+                        .filter(|left| !left.is_zero())?;
+                    self.thread
+                        .wait_timeout(queue, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
             };
         }
@@ -47,7 +62,12 @@ impl<T> Inbox<T> {
     pub(crate) async fn next(&self) -> T {
         loop {
             // `notify_one` stores a permit, so an item pushed between the look and the wait is not missed.
-            if let Some(item) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+            if let Some(item) = self
+                .queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front()
+            {
                 return item;
             }
             self.task.notified().await;

@@ -45,7 +45,10 @@ pub(crate) fn remember_places() {
 
 /// What a caught payload says. Called on the thread that panicked.
 pub(crate) fn describe(payload: Box<dyn Any + Send>) -> Panic {
-    let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+    let message = match (
+        payload.downcast_ref::<&str>(),
+        payload.downcast_ref::<String>(),
+    ) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),
         _ => "(a payload that is no text)".to_owned(),

@@ -30,7 +30,12 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     pub(crate) const fn new(file: Option<PathBuf>, print: Print) -> Self {
-        Self { file, print, begun: AtomicBool::new(false), report: OnceLock::new() }
+        Self {
+            file,
+            print,
+            begun: AtomicBool::new(false),
+            report: OnceLock::new(),
+        }
     }
 
     /// Makes the report and writes it. `exit` counts if the machine has not said how it ended.
@@ -38,7 +43,10 @@ impl Publisher {
         if self.begun.swap(true, Ordering::AcqRel) {
             return;
         }
-        let report = ledger.lock().unwrap_or_else(PoisonError::into_inner).report(core, core.now(), exit);
+        let report = ledger
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .report(core, core.now(), exit);
         self.write(&report);
         let _ = self.report.set(report);
     }
@@ -47,7 +55,10 @@ impl Publisher {
         if let Some(path) = &self.file
             && let Err(error) = report.write_to(path)
         {
-            eprintln!("adieu: the report could not be written to {}: {error}", path.display());
+            eprintln!(
+                "adieu: the report could not be written to {}: {error}",
+                path.display()
+            );
         }
         let print = match self.print {
             Print::Always => true,

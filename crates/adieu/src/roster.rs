@@ -53,7 +53,15 @@ impl Entry {
         kind: WorkKind,
         part: Option<PartId>,
     ) -> Self {
-        Self { name, place, born: sys::coarse_now(), waker: None, part, kind, abandoned: false }
+        Self {
+            name,
+            place,
+            born: sys::coarse_now(),
+            waker: None,
+            part,
+            kind,
+            abandoned: false,
+        }
     }
 
     pub(crate) fn age(&self) -> Duration {
@@ -109,7 +117,8 @@ impl Shard {
     fn grow(&mut self) -> u32 {
         let first = u32::try_from(self.chunks.len() * CHUNK).unwrap_or(NONE);
         let last = first + u32::try_from(CHUNK).unwrap_or(0) - 1;
-        let chunk = (first..=last).map(|index| Slot::Free(if index == last { NONE } else { index + 1 }));
+        let chunk =
+            (first..=last).map(|index| Slot::Free(if index == last { NONE } else { index + 1 }));
         self.chunks.push(chunk.collect());
         first
     }
@@ -141,10 +150,12 @@ impl Shard {
     }
 
     fn entries(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
-        (0_u32..).zip(self.chunks.iter_mut().flatten()).filter_map(|(index, slot)| match slot {
-            Slot::Taken(entry) => Some((index, entry)),
-            Slot::Free(_) => None,
-        })
+        (0_u32..)
+            .zip(self.chunks.iter_mut().flatten())
+            .filter_map(|(index, slot)| match slot {
+                Slot::Taken(entry) => Some((index, entry)),
+                Slot::Free(_) => None,
+            })
     }
 }
 
@@ -202,12 +213,17 @@ impl Roster {
 
     /// A number for this task that no other living task in the process has, and that is not 0.
     pub(crate) fn id(&self, place: Place) -> u64 {
-        u64::from(self.number) << 48 | u64::from(place.shard) << 32 | u64::from(place.index) + 1
+        (u64::from(self.number) << 48)
+            | (u64::from(place.shard) << 32)
+            | (u64::from(place.index) + 1)
     }
 
     /// A number as unique as [`Roster::id`], for something that is not on the roster.
     pub(crate) fn reserved_id(&self, number: u32) -> u64 {
-        self.id(Place { shard: u16::MAX, index: number })
+        self.id(Place {
+            shard: u16::MAX,
+            index: number,
+        })
     }
 
     /// Counts and lists a task; gives the entry back if no work may start.
@@ -217,7 +233,10 @@ impl Roster {
         }
         let shard = own_shard(self.shards.len());
         let index = self.shards[shard].lock().insert(entry);
-        Ok(Place { shard: u16::try_from(shard).unwrap_or(0), index })
+        Ok(Place {
+            shard: u16::try_from(shard).unwrap_or(0),
+            index,
+        })
     }
 
     fn count(&self) -> Result<(), Closed> {
@@ -228,12 +247,17 @@ impl Roster {
             let sealed = now & SEALS_AT_ZERO != 0 && now < ONE;
             (now & CLOSED == 0 && !sealed).then_some(now + ONE)
         };
-        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).map(drop).map_err(|_| Closed)
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
+            .map(drop)
+            .map_err(|_| Closed)
     }
 
     /// Unlists a task. Unless it was abandoned, [`Roster::uncount`] follows.
     pub(crate) fn leave(&self, place: Place) -> Option<Entry> {
-        self.shards[usize::from(place.shard)].lock().remove(place.index)
+        self.shards[usize::from(place.shard)]
+            .lock()
+            .remove(place.index)
     }
 
     /// The second half of leaving, after what the task's end means has been said.
@@ -270,7 +294,10 @@ impl Roster {
 
     /// Remembers how to wake a task that waits, so that it can be cancelled.
     pub(crate) fn set_waker(&self, place: Place, waker: &Waker) {
-        if let Some(entry) = self.shards[usize::from(place.shard)].lock().entry(place.index) {
+        if let Some(entry) = self.shards[usize::from(place.shard)]
+            .lock()
+            .entry(place.index)
+        {
             entry.waker = Some(waker.clone());
         }
     }
@@ -279,7 +306,10 @@ impl Roster {
     pub(crate) fn wake_all(&self) {
         for shard in &self.shards {
             for number in 0.. {
-                let Some(wakers) = shard.lock().chunks.get(number).map(|chunk| wakers(chunk)) else { break };
+                let Some(wakers) = shard.lock().chunks.get(number).map(|chunk| wakers(chunk))
+                else {
+                    break;
+                };
                 wakers.into_iter().for_each(Waker::wake);
             }
         }
@@ -300,7 +330,8 @@ impl Roster {
                 found.push(Sighting::of(id, entry));
             }
         });
-        self.state.fetch_sub(ONE * found.len() as u64, Ordering::AcqRel);
+        self.state
+            .fetch_sub(ONE * found.len() as u64, Ordering::AcqRel);
         found
     }
 
@@ -320,7 +351,13 @@ impl Roster {
     fn each(&self, mut see: impl FnMut(u64, &mut Entry)) {
         for (number, shard) in (0_u16..).zip(&self.shards) {
             for (index, entry) in shard.lock().entries() {
-                see(self.id(Place { shard: number, index }), entry);
+                see(
+                    self.id(Place {
+                        shard: number,
+                        index,
+                    }),
+                    entry,
+                );
             }
         }
     }
@@ -333,8 +370,21 @@ impl Sighting {
     }
 
     fn of(id: u64, entry: &Entry) -> Self {
-        let Entry { name, place, part, kind, .. } = entry;
-        Self { id, name: name.clone(), place, age: entry.age(), part: *part, kind: *kind }
+        let Entry {
+            name,
+            place,
+            part,
+            kind,
+            ..
+        } = entry;
+        Self {
+            id,
+            name: name.clone(),
+            place,
+            age: entry.age(),
+            part: *part,
+            kind: *kind,
+        }
     }
 }
 
@@ -353,7 +403,12 @@ mod tests {
 
     #[track_caller]
     fn entry(name: &'static str) -> Entry {
-        Entry::new(Cow::Borrowed(name), Location::caller(), WorkKind::Task, None)
+        Entry::new(
+            Cow::Borrowed(name),
+            Location::caller(),
+            WorkKind::Task,
+            None,
+        )
     }
 
     fn leave(roster: &Roster, place: Place) -> Left {
@@ -364,7 +419,10 @@ mod tests {
     #[test]
     fn the_last_to_leave_says_so_only_when_watched() {
         let roster = Roster::new();
-        let (a, b) = (roster.enter(entry("a")).unwrap(), roster.enter(entry("b")).unwrap());
+        let (a, b) = (
+            roster.enter(entry("a")).unwrap(),
+            roster.enter(entry("b")).unwrap(),
+        );
         assert_eq!(leave(&roster, a), Left::Unremarkable);
         assert_eq!(roster.watch(), Left::Unremarkable);
         assert_eq!(leave(&roster, b), Left::Idle);
@@ -387,7 +445,8 @@ mod tests {
     fn the_abandoned_are_named_once_and_wait_for_nobody() {
         let roster = Roster::new();
         let stuck = roster.enter(entry("stuck")).unwrap();
-        let names = |found: Vec<Sighting>| found.into_iter().map(|task| task.name).collect::<Vec<_>>();
+        let names =
+            |found: Vec<Sighting>| found.into_iter().map(|task| task.name).collect::<Vec<_>>();
         assert_eq!(names(roster.abandon_all()), ["stuck"]);
         assert_eq!(names(roster.abandon_all()), [""; 0]);
         assert_eq!(roster.seal_when_idle(), Left::Sealed);
@@ -397,7 +456,9 @@ mod tests {
     #[test]
     fn slots_are_used_again_and_ids_find_their_task() {
         let roster = Roster::new();
-        let places: Vec<_> = (0..1_000).map(|_| roster.enter(entry("x")).unwrap()).collect();
+        let places: Vec<_> = (0..1_000)
+            .map(|_| roster.enter(entry("x")).unwrap())
+            .collect();
         for &place in &places {
             assert_eq!(leave(&roster, place), Left::Unremarkable);
         }

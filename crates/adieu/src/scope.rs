@@ -11,7 +11,7 @@ use crate::app::{App, ShutdownHandle};
 use crate::component::BoxFuture;
 use crate::conductor::Conductor;
 use crate::core::Core;
-use crate::error::{BoxError, Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind, Failure};
 use crate::lifecycle::{Cause, Exit};
 use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
@@ -34,7 +34,11 @@ use crate::{setup, signal};
 /// # }
 /// ```
 pub fn scope(name: impl Into<Arc<str>>) -> Scope {
-    Scope { settings: Settings::new(name, Print::Never), signals: false, trigger: None }
+    Scope {
+        settings: Settings::new(name, Print::Never),
+        signals: false,
+        trigger: None,
+    }
 }
 
 /// A scope about to run. Made by [`scope`](scope()).
@@ -92,16 +96,19 @@ impl Scope {
     ///
     /// The end cannot be forgotten: if the returned future is dropped, `setup` is dropped with it, and the stop
     /// goes on in the background to close what was opened.
-    pub async fn run<F, E>(self, setup: F) -> Report
+    pub async fn run<F>(self, setup: F) -> Report
     where
-        F: AsyncFnOnce(&mut App) -> Result<(), E>,
-        E: Into<BoxError>,
+        F: AsyncFnOnce(&mut App) -> crate::Result,
     {
         let name = Arc::clone(&self.settings.name);
         match self.begin() {
             Ok(stage) => stage.run(setup).await,
             Err(error) => {
-                let exit = if error.is_misuse() { Exit::Usage } else { Exit::Failed };
+                let exit = if error.is_misuse() {
+                    Exit::Usage
+                } else {
+                    Exit::Failed
+                };
                 Report::stillborn(&name, exit, Failure::from_error(&error))
             }
         }
@@ -116,12 +123,27 @@ impl Scope {
         })?;
         let what = "signal handlers could not be installed";
         let system = |cause| Error::new(ErrorKind::System { what, cause });
-        let signals = self.signals.then(signal::catch).transpose().map_err(system)?;
-        let core = Arc::new(Core::new(Arc::clone(&self.settings.name), self.settings.terms()?, runtime.clone()));
+        let signals = self
+            .signals
+            .then(signal::catch)
+            .transpose()
+            .map_err(system)?;
+        let core = Arc::new(Core::new(
+            Arc::clone(&self.settings.name),
+            self.settings.terms()?,
+            runtime.clone(),
+        ));
         let ledger = Arc::new(Mutex::new(Ledger::new()));
-        let publisher = Arc::new(Publisher::new(self.settings.report_file, self.settings.print));
-        let conductor = Conductor::new(Arc::clone(&core), Arc::clone(&ledger), Arc::clone(&publisher))
-            .with_listener(self.settings.listener);
+        let publisher = Arc::new(Publisher::new(
+            self.settings.report_file,
+            self.settings.print,
+        ));
+        let conductor = Conductor::new(
+            Arc::clone(&core),
+            Arc::clone(&ledger),
+            Arc::clone(&publisher),
+        )
+        .with_listener(self.settings.listener);
         // The task holds the listening: the handlers stay until the end, also if the scope's future is dropped.
         let listening = signals.map(|signals| signals.deliver_to(&core));
         runtime.spawn(async move {
@@ -132,7 +154,11 @@ impl Scope {
             let core = Arc::clone(&core);
             runtime.spawn(async move { wait_for(trigger, &core).await });
         }
-        Ok(Stage { core, ledger, publisher })
+        Ok(Stage {
+            core,
+            ledger,
+            publisher,
+        })
     }
 }
 
@@ -159,17 +185,19 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn run<F, E>(self, setup: F) -> Report
+    pub(crate) async fn run<F>(self, setup: F) -> Report
     where
-        F: AsyncFnOnce(&mut App) -> Result<(), E>,
-        E: Into<BoxError>,
+        F: AsyncFnOnce(&mut App) -> crate::Result,
     {
         let dropped = StopOnDrop(ShutdownHandle::new(Arc::clone(&self.core)));
         setup::run(&self.core, &self.ledger, setup).await;
         self.core.ended().await;
         drop(dropped);
         self.publisher.report().unwrap_or_else(|| {
-            let what = Failure { causes: vec!["the report is missing".to_owned()], panicked_at: None };
+            let what = Failure {
+                causes: vec!["the report is missing".to_owned()],
+                panicked_at: None,
+            };
             Report::stillborn(&self.core.name, Exit::Failed, what)
         })
     }

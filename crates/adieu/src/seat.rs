@@ -29,7 +29,10 @@ impl Seat {
     pub(crate) fn glance(&self) -> Glance {
         // Turn first: if the poll changes between the loads, the pair differs from the one seen before.
         let turn = self.turn.load(Ordering::Acquire);
-        Glance { occupant: self.occupant.load(Ordering::Acquire), turn }
+        Glance {
+            occupant: self.occupant.load(Ordering::Acquire),
+            turn,
+        }
     }
 }
 
@@ -58,12 +61,21 @@ fn register() -> Arc<Seat> {
 
 /// All seats of living threads.
 pub(crate) fn seats() -> Vec<Arc<Seat>> {
-    SEATS.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    SEATS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .filter_map(Weak::upgrade)
+        .collect()
 }
 
 /// The tasks being polled at this moment.
 pub(crate) fn occupants() -> Vec<u64> {
-    seats().iter().map(|seat| seat.glance().occupant).filter(|&occupant| occupant != 0).collect()
+    seats()
+        .iter()
+        .map(|seat| seat.glance().occupant)
+        .filter(|&occupant| occupant != 0)
+        .collect()
 }
 
 /// Runs one poll of the task `occupant` under `shields`; gives the result and the shields afterwards.
@@ -75,7 +87,10 @@ pub(crate) fn occupy<T>(occupant: u64, shields: u32, poll: impl FnOnce() -> T) -
         let seat = here.seat.get_or_init(register);
         let outer = seat.occupant.load(Ordering::Relaxed);
         let outer_shields = here.shields.replace(shields);
-        seat.turn.store(seat.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        seat.turn.store(
+            seat.turn.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Release,
+        );
         seat.occupant.store(occupant, Ordering::Release);
         // Not ordered after the store above: a watchdog going to sleep looks again a whole period after it
         // has said so, and no store stays unseen that long.
@@ -97,7 +112,11 @@ pub(crate) fn occupy<T>(occupant: u64, shields: u32, poll: impl FnOnce() -> T) -
 #[cold]
 fn wake_watchers() {
     if DOZING.swap(false, Ordering::AcqRel) {
-        for watcher in WATCHERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for watcher in WATCHERS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
             watcher.unpark();
         }
     }
@@ -105,13 +124,19 @@ fn wake_watchers() {
 
 /// From now on the calling thread is unparked by the first poll after [`doze`].
 pub(crate) fn watch() {
-    WATCHERS.lock().unwrap_or_else(PoisonError::into_inner).push(std::thread::current());
+    WATCHERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(std::thread::current());
 }
 
 /// The calling thread watches no more.
 pub(crate) fn unwatch() {
     let me = std::thread::current().id();
-    WATCHERS.lock().unwrap_or_else(PoisonError::into_inner).retain(|watcher| watcher.id() != me);
+    WATCHERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .retain(|watcher| watcher.id() != me);
 }
 
 /// Asks for a wake-up at the next poll.
@@ -131,5 +156,6 @@ pub(crate) fn lower_shield() {
 
 /// Whether the task being polled is under a shield.
 pub(crate) fn is_shielded() -> bool {
-    HERE.try_with(|here| here.shields.get() > 0).unwrap_or(false)
+    HERE.try_with(|here| here.shields.get() > 0)
+        .unwrap_or(false)
 }

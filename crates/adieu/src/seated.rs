@@ -20,7 +20,11 @@ pin_project! {
 
 impl<F> Seated<F> {
     pub(crate) const fn new(id: u64, future: F) -> Self {
-        Self { future: Caught::new(future), id, shields: 0 }
+        Self {
+            future: Caught::new(future),
+            id,
+            shields: 0,
+        }
     }
 }
 

@@ -57,10 +57,12 @@ impl Sentinel {
             thread: OnceLock::new(),
         });
         let (theirs, core) = (Arc::clone(&shared), Arc::downgrade(core));
-        let handle = thread::Builder::new().name("adieu-sentinel".into()).spawn(move || {
-            let watchdog = block_limit.map(|limit| Watchdog::new(core, limit));
-            theirs.stand_guard(watchdog, last_words);
-        })?;
+        let handle = thread::Builder::new()
+            .name("adieu-sentinel".into())
+            .spawn(move || {
+                let watchdog = block_limit.map(|limit| Watchdog::new(core, limit));
+                theirs.stand_guard(watchdog, last_words);
+            })?;
         let _ = shared.thread.set(handle.thread().clone());
         Ok(Self(shared))
     }
@@ -104,10 +106,15 @@ impl Shared {
     /// Time left until the hard end; `None` while there is none.
     fn left(&self) -> Option<Duration> {
         let deadline = self.deadline.load(Ordering::Acquire);
-        (deadline != NEVER).then(|| Duration::from_nanos(deadline).saturating_sub(self.start.elapsed()))
+        (deadline != NEVER)
+            .then(|| Duration::from_nanos(deadline).saturating_sub(self.start.elapsed()))
     }
 
-    fn stand_guard(&self, mut watchdog: Option<Watchdog>, last_words: impl FnOnce() -> u8 + Send + 'static) {
+    fn stand_guard(
+        &self,
+        mut watchdog: Option<Watchdog>,
+        last_words: impl FnOnce() -> u8 + Send + 'static,
+    ) {
         if watchdog.is_some() {
             seat::watch();
         }
@@ -116,7 +123,9 @@ impl Shared {
             if left.is_some_and(|left| left.is_zero()) {
                 self.end(last_words);
             }
-            let nap = watchdog.as_mut().and_then(|watchdog| watchdog.look(Instant::now()));
+            let nap = watchdog
+                .as_mut()
+                .and_then(|watchdog| watchdog.look(Instant::now()));
             // A wake-up between the look and the park is not lost: unpark leaves a token.
             match left.into_iter().chain(nap).min() {
                 Some(nap) => thread::park_timeout(nap),
@@ -133,8 +142,12 @@ impl Shared {
         }
         let (say, said) = mpsc::channel();
         // Unable to make a thread means unable to speak: the end comes all the same.
-        let _ = thread::Builder::new().name("adieu-last-words".into()).spawn(move || say.send(last_words()));
-        let code = said.recv_timeout(LAST_WORDS).unwrap_or(crate::lifecycle::Exit::Cut.code());
+        let _ = thread::Builder::new()
+            .name("adieu-last-words".into())
+            .spawn(move || say.send(last_words()));
+        let code = said
+            .recv_timeout(LAST_WORDS)
+            .unwrap_or(crate::lifecycle::Exit::Cut.code());
         sys::exit_now(code)
     }
 }
@@ -160,7 +173,13 @@ struct Watched {
 impl Watchdog {
     fn new(core: Weak<Core>, limit: Duration) -> Self {
         let period = (limit / 4).max(Duration::from_millis(1));
-        Self { core, limit, period, seen: HashMap::new(), dozing: false }
+        Self {
+            core,
+            limit,
+            period,
+            seen: HashMap::new(),
+            dozing: false,
+        }
     }
 
     /// Looks once; says when to look again, or `None` to sleep until the next poll.
@@ -171,13 +190,20 @@ impl Watchdog {
             let key = Arc::as_ptr(&seat) as usize;
             let watched = self.seen.entry(key).or_insert_with(|| {
                 active = true;
-                Watched { seat: Arc::clone(&seat), glance, since: now, last: now, reported: None }
+                Watched {
+                    seat: Arc::clone(&seat),
+                    glance,
+                    since: now,
+                    last: now,
+                    reported: None,
+                }
             });
             active |= watched.glance != glance || glance.occupant != 0;
             watched.see(glance, now, self.limit, &self.core);
         }
         // A thread that has ended leaves its seat to us alone.
-        self.seen.retain(|_, watched| Arc::strong_count(&watched.seat) > 1);
+        self.seen
+            .retain(|_, watched| Arc::strong_count(&watched.seat) > 1);
         if active {
             self.dozing = false;
         } else if self.dozing {
@@ -202,12 +228,23 @@ impl Watched {
             return;
         }
         self.report(core, self.last - self.since, false);
-        *self = Self { seat: Arc::clone(&self.seat), glance, since: now, last: now, reported: None };
+        *self = Self {
+            seat: Arc::clone(&self.seat),
+            glance,
+            since: now,
+            last: now,
+            reported: None,
+        };
     }
 
     fn report(&self, core: &Weak<Core>, lasted: Duration, ongoing: bool) {
         if let (Some((task, place)), Some(core)) = (self.reported.clone(), core.upgrade()) {
-            core.note(Notice::Blocked { task, place, lasted, ongoing });
+            core.note(Notice::Blocked {
+                task,
+                place,
+                lasted,
+                ongoing,
+            });
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::runtime::{self, Runtime};
 use crate::app::App;
 use crate::conductor::Conductor;
 use crate::core::Core;
-use crate::error::{BoxError, Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind, Failure};
 use crate::lifecycle::{Exit, Terms};
 use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
@@ -86,25 +86,27 @@ impl Service {
     ///
     /// Must be called where no runtime is, as in a plain `fn main()`: a service owns exactly one. Inside a
     /// runtime it returns a report that says so, with exit code 2; [`scope`](crate::scope()) is for there.
-    pub fn run<F, E>(self, setup: F) -> Report
+    pub fn run<F>(self, setup: F) -> Report
     where
-        F: AsyncFnOnce(&mut App) -> Result<(), E>,
-        E: Into<BoxError>,
+        F: AsyncFnOnce(&mut App) -> crate::Result,
     {
         let name = Arc::clone(&self.settings.name);
         let print = self.settings.print;
         self.try_run(setup).unwrap_or_else(|error| {
-            let exit = if error.is_misuse() { Exit::Usage } else { Exit::Failed };
+            let exit = if error.is_misuse() {
+                Exit::Usage
+            } else {
+                Exit::Failed
+            };
             let report = Report::stillborn(&name, exit, Failure::from_error(&error));
             Publisher::new(None, print).write(&report);
             report
         })
     }
 
-    fn try_run<F, E>(mut self, setup: F) -> Result<Report, Error>
+    fn try_run<F>(mut self, setup: F) -> Result<Report, Error>
     where
-        F: AsyncFnOnce(&mut App) -> Result<(), E>,
-        E: Into<BoxError>,
+        F: AsyncFnOnce(&mut App) -> crate::Result,
     {
         if runtime::Handle::try_current().is_ok() {
             return Err(Error::new(ErrorKind::NestedRuntime));
@@ -133,7 +135,10 @@ impl Service {
         if let Some(threads) = self.threads {
             builder.worker_threads(threads.max(1));
         }
-        builder.enable_all().build().map_err(system("the runtime could not be made"))
+        builder
+            .enable_all()
+            .build()
+            .map_err(system("the runtime could not be made"))
     }
 }
 
@@ -150,12 +155,21 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(settings: Settings, terms: Terms, block_limit: Option<Duration>, runtime: &Runtime) -> Result<Self, Error> {
+    fn set(
+        settings: Settings,
+        terms: Terms,
+        block_limit: Option<Duration>,
+        runtime: &Runtime,
+    ) -> Result<Self, Error> {
         let core = Arc::new(Core::new(settings.name, terms, runtime.handle().clone()));
         let ledger = Arc::new(Mutex::new(Ledger::new()));
         let publisher = Arc::new(Publisher::new(settings.report_file, settings.print));
         let last_words = {
-            let (core, ledger, publisher) = (Arc::clone(&core), Arc::clone(&ledger), Arc::clone(&publisher));
+            let (core, ledger, publisher) = (
+                Arc::clone(&core),
+                Arc::clone(&ledger),
+                Arc::clone(&publisher),
+            );
             move || {
                 let exit = core.hard_exit();
                 publisher.publish(&core, &ledger, exit);
@@ -165,12 +179,21 @@ impl Stage {
         let thread = "a thread could not be made";
         let sentinel = Sentinel::post(&core, block_limit, last_words).map_err(system(thread))?;
         let _ = core.sentinel.set(sentinel.clone());
-        let conductor = Conductor::new(Arc::clone(&core), Arc::clone(&ledger), Arc::clone(&publisher))
-            .with_listener(settings.listener);
+        let conductor = Conductor::new(
+            Arc::clone(&core),
+            Arc::clone(&ledger),
+            Arc::clone(&publisher),
+        )
+        .with_listener(settings.listener);
         thread::Builder::new()
             .name("adieu-conductor".into())
             .spawn(move || conductor.run_on_thread())
             .map_err(system(thread))?;
-        Ok(Self { core, ledger, publisher, sentinel })
+        Ok(Self {
+            core,
+            ledger,
+            publisher,
+            sentinel,
+        })
     }
 }

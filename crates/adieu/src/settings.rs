@@ -72,9 +72,16 @@ impl Settings {
         }
         if let Some(path) = &self.report_file {
             crate::report::check_writable(path).map_err(|error| {
-                Error::config(format!("the report cannot be written to {}: {error}", path.display()))
+                Error::config(format!(
+                    "the report cannot be written to {}: {error}",
+                    path.display()
+                ))
             })?;
         }
-        Ok(Terms { grace, lame_duck: self.lame_duck, hurry: grace.min(HURRY) })
+        Ok(Terms {
+            grace,
+            lame_duck: self.lame_duck,
+            hurry: grace.min(HURRY),
+        })
     }
 }

@@ -22,12 +22,14 @@ impl Drop for Ending<'_> {
 }
 
 /// Dropped half-way, `setup` counts as cancelled; what it has opened is closed by the conductor.
-pub(crate) async fn run<F, E>(core: &Arc<Core>, ledger: &Mutex<Ledger>, setup: F)
+pub(crate) async fn run<F>(core: &Arc<Core>, ledger: &Mutex<Ledger>, setup: F)
 where
-    F: AsyncFnOnce(&mut App) -> Result<(), E>,
-    E: Into<BoxError>,
+    F: AsyncFnOnce(&mut App) -> crate::Result,
 {
-    let mut ending = Ending { core, end: End::Cancelled };
+    let mut ending = Ending {
+        core,
+        end: End::Cancelled,
+    };
     let mut app = App::new(Arc::clone(core));
     let result = {
         let work = core.setup.wrap(async { setup(&mut app).await });
@@ -43,7 +45,7 @@ where
             ending.end = End::Done;
             return;
         }
-        (Ok(Ok(Err(error))), None) => error.into(),
+        (Ok(Ok(Err(error))), None) => error,
         (Err(panic), None) => Error::new(ErrorKind::SetupPanicked(panic)).into(),
     };
     if let Some(cause) = error.downcast_ref::<Error>().and_then(Error::cause) {
@@ -51,5 +53,8 @@ where
     }
     let misused = error.downcast_ref::<Error>().is_some_and(Error::is_misuse);
     ending.end = if misused { End::Misused } else { End::Failed };
-    ledger.lock().unwrap_or_else(PoisonError::into_inner).problem(Failure::from_error(&*error));
+    ledger
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .problem(Failure::from_error(&*error));
 }

@@ -125,8 +125,10 @@ mod platform {
     use crate::lifecycle::StopSignal;
     use crate::sys;
 
-    const CAUGHT: [(i32, StopSignal); 2] =
-        [(libc::SIGTERM, StopSignal::Terminate), (libc::SIGINT, StopSignal::Interrupt)];
+    const CAUGHT: [(i32, StopSignal); 2] = [
+        (libc::SIGTERM, StopSignal::Terminate),
+        (libc::SIGINT, StopSignal::Interrupt),
+    ];
 
     /// The end the handlers write to. Made once with its reader, and never closed: a handler may be running
     /// in any thread at any time.
@@ -155,16 +157,21 @@ mod platform {
         let (mut reader, writer) = UnixStream::pair()?;
         // A handler must never wait; if the pipe is full, signals are already on their way.
         writer.set_nonblocking(true)?;
-        thread::Builder::new().name("adieu-signals".into()).spawn(move || {
-            let mut bytes = [0; 16];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                for byte in &bytes[..count] {
-                    if let Some((_, signal)) = CAUGHT.iter().find(|(number, _)| *number == i32::from(*byte)) {
-                        knock(*signal);
+        thread::Builder::new()
+            .name("adieu-signals".into())
+            .spawn(move || {
+                let mut bytes = [0; 16];
+                while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                    for byte in &bytes[..count] {
+                        if let Some((_, signal)) = CAUGHT
+                            .iter()
+                            .find(|(number, _)| *number == i32::from(*byte))
+                        {
+                            knock(*signal);
+                        }
                     }
                 }
-            }
-        })?;
+            })?;
         Ok(PIPE.get_or_init(|| OwnedFd::from(writer)))
     }
 }

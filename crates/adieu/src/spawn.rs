@@ -35,12 +35,14 @@ impl<T> Future for TaskHandle<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.join).poll(cx).map(|joined| match joined {
-            Ok(Ok(output)) => Ok(output),
-            Ok(Err(Cut::Panicked(panic))) => Err(panic.into()),
-            // A join error is a cancelled task: panics are caught inside.
-            Ok(Err(Cut::Cancelled)) | Err(_) => Err(TaskError::Cancelled),
-        })
+        Pin::new(&mut self.join)
+            .poll(cx)
+            .map(|joined| match joined {
+                Ok(Ok(output)) => Ok(output),
+                Ok(Err(Cut::Panicked(panic))) => Err(panic.into()),
+                // A join error is a cancelled task: panics are caught inside.
+                Ok(Err(Cut::Cancelled)) | Err(_) => Err(TaskError::Cancelled),
+            })
     }
 }
 
@@ -57,7 +59,9 @@ where
     let core = &stop.core;
     let seat = enter(core, name, place, WorkKind::Task, None)?;
     let join = match &stop.group {
-        None => core.runtime.spawn(Tracked::new(Arc::clone(core), seat, false, future)),
+        None => core
+            .runtime
+            .spawn(Tracked::new(Arc::clone(core), seat, false, future)),
         Some(token) => {
             let member = token.wrap(future);
             let member = async move { member.await.map_err(|_| Cut::Cancelled) };
@@ -80,7 +84,11 @@ where
     T: Send + 'static,
 {
     let seat = enter(core, name, place, WorkKind::Blocking, part)?;
-    let guard = Leave { core: Arc::clone(core), place: seat, end: Some(Ok(End::Cancelled)) };
+    let guard = Leave {
+        core: Arc::clone(core),
+        place: seat,
+        end: Some(Ok(End::Cancelled)),
+    };
     let join = core.runtime.spawn_blocking(move || {
         let mut guard = guard;
         // Still waiting for a thread when the cancelling began: not started is better than cut.
@@ -109,7 +117,9 @@ pub(crate) fn enter(
     part: Option<PartId>,
 ) -> Result<Place, TooLate> {
     // The name is needed for the error only then; asking first would race with the seal.
-    let refused = |name: Cow<'static, str>| TooLate { name: name.into_owned() };
+    let refused = |name: Cow<'static, str>| TooLate {
+        name: name.into_owned(),
+    };
     match core.roster.enter(Entry::new(name, place, kind, part)) {
         Ok(place) => Ok(place),
         Err(entry) => Err(refused(entry.name)),

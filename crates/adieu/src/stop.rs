@@ -33,11 +33,18 @@ const CANCELLING: u8 = 2;
 
 impl StopState {
     pub(crate) fn new() -> Self {
-        Self { stage: AtomicU8::new(0), deadline: AtomicU64::new(0), notify: Notify::new() }
+        Self {
+            stage: AtomicU8::new(0),
+            deadline: AtomicU64::new(0),
+            notify: Notify::new(),
+        }
     }
 
     pub(crate) fn request(&self, deadline: Duration) {
-        self.deadline.store(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.deadline.store(
+            u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
         self.raise(REQUESTED);
     }
 
@@ -141,13 +148,18 @@ impl Stop {
     /// The shield holds within the cancel phase's budget. What does not end by then is abandoned and named
     /// in the report. Dropping the returned future lowers the shield.
     pub fn shield<F: Future>(&self, future: F) -> Shield<F> {
-        Shield { future, raised: Raised(false) }
+        Shield {
+            future,
+            raised: Raised(false),
+        }
     }
 
     /// When work will be cancelled; `None` while nobody has asked to stop.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let nanos = self.is_requested().then(|| self.core.stop.deadline.load(Ordering::Relaxed))?;
+        let nanos = self
+            .is_requested()
+            .then(|| self.core.stop.deadline.load(Ordering::Relaxed))?;
         Some(self.core.start + Duration::from_nanos(nanos))
     }
 
@@ -158,7 +170,11 @@ impl Stop {
     /// # Errors
     /// [`TooLate`] once the release of resources has begun: work that would silently never run is refused.
     #[track_caller]
-    pub fn spawn<F>(&self, name: impl Into<Cow<'static, str>>, future: F) -> Result<TaskHandle<F::Output>, TooLate>
+    pub fn spawn<F>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        future: F,
+    ) -> Result<TaskHandle<F::Output>, TooLate>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -172,7 +188,11 @@ impl Stop {
     /// # Errors
     /// [`TooLate`] once the release of resources has begun.
     #[track_caller]
-    pub fn blocking<F, T>(&self, name: impl Into<Cow<'static, str>>, code: F) -> Result<TaskHandle<T>, TooLate>
+    pub fn blocking<F, T>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        code: F,
+    ) -> Result<TaskHandle<T>, TooLate>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -181,7 +201,6 @@ impl Stop {
     }
 
     /// A group of tasks that live together: it ends when all have ended, and one failure cancels the others.
-    #[must_use]
     pub fn group<T, E>(&self) -> Group<T, E>
     where
         T: Send + 'static,
@@ -193,7 +212,10 @@ impl Stop {
 
 impl std::fmt::Debug for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stop").field("service", &self.core.name).field("requested", &self.is_requested()).finish()
+        f.debug_struct("Stop")
+            .field("service", &self.core.name)
+            .field("requested", &self.is_requested())
+            .finish()
     }
 }
 

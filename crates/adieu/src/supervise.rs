@@ -78,8 +78,12 @@ impl Mishap {
 }
 
 async fn attempt(start: impl FnOnce() -> BoxFuture<crate::Result>) -> Result<(), Mishap> {
-    let future = catch_unwind(AssertUnwindSafe(start)).map_err(|payload| Mishap::Panic(panics::describe(payload)))?;
-    Caught::new(future).await.map_err(Mishap::Panic)?.map_err(Mishap::Error)
+    let future = catch_unwind(AssertUnwindSafe(start))
+        .map_err(|payload| Mishap::Panic(panics::describe(payload)))?;
+    Caught::new(future)
+        .await
+        .map_err(Mishap::Panic)?
+        .map_err(Mishap::Error)
 }
 
 /// Runs a task once.
@@ -121,7 +125,9 @@ pub(crate) async fn again(
     let mut delay = policy.first;
     loop {
         let began = Instant::now();
-        let Err(mishap) = attempt(|| start(stop.clone())).await else { return };
+        let Err(mishap) = attempt(|| start(stop.clone())).await else {
+            return;
+        };
         let now = Instant::now();
         if now - began >= policy.window {
             delay = policy.first;
@@ -138,7 +144,12 @@ pub(crate) async fn again(
             (Arc::clone(&part.name), part.restarts)
         });
         if let Some((part, restarts)) = noted {
-            core.note(Notice::Restarting { part, restarts, delay: wait, failure: mishap.failure() });
+            core.note(Notice::Restarting {
+                part,
+                restarts,
+                delay: wait,
+                failure: mishap.failure(),
+            });
         }
         if !stop.sleep(wait).await {
             return fail(&core, id, &mishap, on_failure);

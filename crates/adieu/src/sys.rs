@@ -19,7 +19,10 @@ pub(crate) fn exit_now(code: u8) -> ! {
 pub(crate) fn coarse_now() -> Duration {
     #[cfg(target_os = "linux")]
     {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         // SAFETY: the pointer is to a live timespec of the right type; the call writes it and keeps nothing.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

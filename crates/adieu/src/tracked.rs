@@ -59,13 +59,25 @@ struct Traits {
 impl<F: Future> Tracked<F> {
     pub(crate) fn new(core: Arc<Core>, place: Place, quiet: bool, future: F) -> Self {
         let cleanup = core.stop.is_cancelling();
-        Self { future: Some(future), core, place, shields: 0, traits: Traits { cleanup, quiet, has_waited: false } }
+        Self {
+            future: Some(future),
+            core,
+            place,
+            shields: 0,
+            traits: Traits {
+                cleanup,
+                quiet,
+                has_waited: false,
+            },
+        }
     }
 }
 
 /// Drops the future here and now, so that a destructor that panics or hangs is still this task's.
 fn clear<F>(future: &mut Pin<&mut Option<F>>) -> Option<Panic> {
-    catch_unwind(AssertUnwindSafe(|| future.set(None))).err().map(panics::describe)
+    catch_unwind(AssertUnwindSafe(|| future.set(None)))
+        .err()
+        .map(panics::describe)
 }
 
 impl<F: Future> Future for Tracked<F> {
@@ -78,7 +90,10 @@ impl<F: Future> Future for Tracked<F> {
         let id = core.roster.id(*this.place);
         let (end, shields) = seat::occupy(id, *this.shields, || {
             if core.stop.is_cancelling() && !traits.cleanup && !seat::is_shielded() {
-                return Some(clear(&mut this.future).map_or(Err(Cut::Cancelled), |panic| Err(Cut::Panicked(panic))));
+                return Some(
+                    clear(&mut this.future)
+                        .map_or(Err(Cut::Cancelled), |panic| Err(Cut::Panicked(panic))),
+                );
             }
             let Some(future) = this.future.as_mut().as_pin_mut() else {
                 return Some(Err(Cut::Cancelled));
@@ -96,9 +111,9 @@ impl<F: Future> Future for Tracked<F> {
                     }
                     None
                 }
-                Ok(Poll::Ready(output)) => {
-                    Some(clear(&mut this.future).map_or(Ok(output), |panic| Err(Cut::Panicked(panic))))
-                }
+                Ok(Poll::Ready(output)) => Some(
+                    clear(&mut this.future).map_or(Ok(output), |panic| Err(Cut::Panicked(panic))),
+                ),
                 Err(payload) => {
                     let panic = panics::describe(payload);
                     clear(&mut this.future);
@@ -109,7 +124,7 @@ impl<F: Future> Future for Tracked<F> {
         *this.shields = shields;
         let Some(result) = end else {
             #[cfg(feature = "testing")]
-            core.probe.await_point(core);
+            core.probe.await_point(core, id);
             return Poll::Pending;
         };
         let told = match &result {

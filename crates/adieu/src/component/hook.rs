@@ -24,7 +24,9 @@ where
 {
     let id = core.register(name, kind, place, None)?;
     core.with_part(id, |part| {
-        part.closer = Some(Box::new(move || Box::pin(async move { code().await.into_result() })));
+        part.closer = Some(Box::new(move || {
+            Box::pin(async move { code().await.into_result() })
+        }));
     });
     Ok(())
 }

@@ -12,6 +12,8 @@ use crate::error::{BoxError, Error, ErrorKind, Failure};
 use crate::lifecycle::{End, Event, PartId};
 use crate::report::{Notice, PartKind};
 
+type Close<T> = Box<dyn FnOnce(T) -> BoxFuture<Result<(), BoxError>> + Send>;
+
 /// A resource about to open. Await it to open it.
 ///
 /// If the service is asked to stop while it opens, the opening is dropped. Once open, it is closed in the
@@ -23,7 +25,7 @@ pub struct Resource<'app, F, T> {
     place: &'static Location<'static>,
     open: F,
     limit: Option<Duration>,
-    close: Option<Box<dyn FnOnce(T) -> BoxFuture<Result<(), BoxError>> + Send>>,
+    close: Option<Close<T>>,
 }
 
 pub(crate) fn resource<'app, F, T>(
@@ -32,7 +34,14 @@ pub(crate) fn resource<'app, F, T>(
     place: &'static Location<'static>,
     open: F,
 ) -> Resource<'app, F, T> {
-    Resource { core, name, place, open, limit: None, close: None }
+    Resource {
+        core,
+        name,
+        place,
+        open,
+        limit: None,
+        close: None,
+    }
 }
 
 impl<F, T> Resource<'_, F, T> {
@@ -46,7 +55,9 @@ impl<F, T> Resource<'_, F, T> {
         Fut::Output: Ending,
         T: Send + 'static,
     {
-        self.close = Some(Box::new(move |value| Box::pin(async move { close(value).await.into_result() })));
+        self.close = Some(Box::new(move |value| {
+            Box::pin(async move { close(value).await.into_result() })
+        }));
         self
     }
 
@@ -81,10 +92,21 @@ where
     /// Cancelling drops the opening; nothing stays open that would not be closed, because from the moment
     /// the value exists to its registration there is no await.
     async fn open(self) -> Result<T, Error> {
-        let id = self.core.register(self.name, PartKind::Resource, self.place, self.limit)?;
-        let name = self.core.with_part(id, |part| Arc::clone(&part.name)).unwrap_or_default();
-        self.core.note(Notice::Opening { part: Arc::clone(&name) });
-        let mut opening = Opening { core: self.core, id, over: false };
+        let id = self
+            .core
+            .register(self.name, PartKind::Resource, self.place, self.limit)?;
+        let name = self
+            .core
+            .with_part(id, |part| Arc::clone(&part.name))
+            .unwrap_or_default();
+        self.core.note(Notice::Opening {
+            part: Arc::clone(&name),
+        });
+        let mut opening = Opening {
+            core: self.core,
+            id,
+            over: false,
+        };
         let opened = crate::seated::Seated::new(self.core.seat_of(Some(id)), self.open).await;
         opening.over = true;
         let error = match opened {
@@ -105,10 +127,14 @@ where
                 self.core.tell(Event::Opened(id));
                 return Ok(kept);
             }
-            Ok(Err(error)) => Error::new(ErrorKind::Open { name, cause: error.into() }),
+            Ok(Err(error)) => Error::new(ErrorKind::Open {
+                name,
+                cause: error.into(),
+            }),
             Err(panic) => Error::new(ErrorKind::OpenPanicked { name, panic }),
         };
-        self.core.with_part(id, |part| part.failure = Some(Failure::from_error(&error)));
+        self.core
+            .with_part(id, |part| part.failure = Some(Failure::from_error(&error)));
         self.core.tell(Event::Ended(id, End::Failed));
         Err(error)
     }

@@ -40,7 +40,10 @@ pub struct TaskPart<'app> {
 
 pub(crate) enum Code {
     Once(Box<dyn FnOnce(Stop) -> BoxFuture<crate::Result> + Send>),
-    Again(Restart, Box<dyn FnMut(Stop) -> BoxFuture<crate::Result> + Send>),
+    Again(
+        Restart,
+        Box<dyn FnMut(Stop) -> BoxFuture<crate::Result> + Send>,
+    ),
 }
 
 pub(crate) fn once<F, Fut>(code: F) -> Code
@@ -75,7 +78,14 @@ impl<'app> TaskPart<'app> {
         place: &'static Location<'static>,
         code: Code,
     ) -> Self {
-        Self { app, name, place, limit: None, on_failure: OnFailure::Stop, code: Some(code) }
+        Self {
+            app,
+            name,
+            place,
+            limit: None,
+            on_failure: OnFailure::Stop,
+            code: Some(code),
+        }
     }
 
     /// When it fails (for good, if it is restarted), say so in log and report, and go on without it instead of
@@ -100,7 +110,11 @@ impl<'app> TaskPart<'app> {
         match code {
             Code::Once(code) => launch(&core, id, supervise::once(stop, id, self.on_failure, code)),
             Code::Again(restart, code) => {
-                launch(&core, id, supervise::again(stop, id, restart, self.on_failure, code));
+                launch(
+                    &core,
+                    id,
+                    supervise::again(stop, id, restart, self.on_failure, code),
+                );
             }
         }
         Ok(())
@@ -120,9 +134,9 @@ impl Drop for TaskPart<'_> {
 /// Puts a part's work on the roster and on the runtime. Too late means that `setup` outlived the drain; the
 /// part then has its outcome from the machine.
 fn launch(core: &Arc<Core>, id: PartId, work: impl Future<Output = ()> + Send + 'static) {
-    let Some((name, place, token)) =
-        core.with_part(id, |part| (part.name.to_string(), part.place, part.token.clone()))
-    else {
+    let Some((name, place, token)) = core.with_part(id, |part| {
+        (part.name.to_string(), part.place, part.token.clone())
+    }) else {
         return;
     };
     if let Ok(seat) = spawn::enter(core, Cow::Owned(name), place, WorkKind::Task, Some(id)) {
@@ -133,13 +147,18 @@ fn launch(core: &Arc<Core>, id: PartId, work: impl Future<Output = ()> + Send + 
                 owner.with_part(id, |part| part.was_cut = true);
             }
         };
-        core.runtime.spawn(Tracked::new(Arc::clone(core), seat, false, work));
+        core.runtime
+            .spawn(Tracked::new(Arc::clone(core), seat, false, work));
     }
 }
 
 /// A part that runs on the blocking pool.
-pub(crate) fn blocking<F, T>(app: &mut App, name: Cow<'static, str>, place: &'static Location<'static>, code: F)
-where
+pub(crate) fn blocking<F, T>(
+    app: &mut App,
+    name: Cow<'static, str>,
+    place: &'static Location<'static>,
+    code: F,
+) where
     F: FnOnce(Stop) -> T + Send + 'static,
     T: Ending,
 {
@@ -148,7 +167,9 @@ where
         Ok(id) => id,
         Err(error) => return app.misuse(error),
     };
-    core.with_part(id, |part| part.stops_service = Some(Cause::Error(Arc::clone(&part.name))));
+    core.with_part(id, |part| {
+        part.stops_service = Some(Cause::Error(Arc::clone(&part.name)))
+    });
     let stop = Stop::new(Arc::clone(&core));
     let owner = Arc::clone(&core);
     let code = move || {

@@ -20,10 +20,22 @@ struct Promise {
     most: Duration,
 }
 
-const HOOKS: Promise = Promise { percent: 10, most: Duration::from_secs(2) };
-const CANCEL: Promise = Promise { percent: 10, most: Duration::from_secs(2) };
-const RELEASE: Promise = Promise { percent: 15, most: Duration::from_secs(4) };
-const SAVE: Promise = Promise { percent: 5, most: Duration::from_secs(1) };
+const HOOKS: Promise = Promise {
+    percent: 10,
+    most: Duration::from_secs(2),
+};
+const CANCEL: Promise = Promise {
+    percent: 10,
+    most: Duration::from_secs(2),
+};
+const RELEASE: Promise = Promise {
+    percent: 15,
+    most: Duration::from_secs(4),
+};
+const SAVE: Promise = Promise {
+    percent: 5,
+    most: Duration::from_secs(1),
+};
 
 impl Promise {
     fn of(&self, grace: Duration) -> Duration {
@@ -42,19 +54,31 @@ pub(super) struct Demand {
 impl Budget {
     /// Divides `grace`, which begins at `start`.
     pub(super) fn divide(start: Time, grace: Duration, demand: Demand) -> Self {
-        let announce = demand.lame_duck.max(if demand.shutdown_hooks { HOOKS.of(grace) } else { Duration::ZERO });
-        let release = if demand.resources { RELEASE.of(grace) } else { Duration::ZERO };
+        let announce = demand.lame_duck.max(if demand.shutdown_hooks {
+            HOOKS.of(grace)
+        } else {
+            Duration::ZERO
+        });
+        let release = if demand.resources {
+            RELEASE.of(grace)
+        } else {
+            Duration::ZERO
+        };
         let end = start + grace;
         let save = end - SAVE.of(grace);
         let cancel = save - release;
         let drain = cancel - CANCEL.of(grace);
-        Self { limits: [(start + announce).min(drain), drain, cancel, save, end] }
+        Self {
+            limits: [(start + announce).min(drain), drain, cancel, save, end],
+        }
     }
 
     /// What is left when somebody is in a hurry: no announcement, no drain, short slices for the rest.
     pub(super) fn hurried(now: Time, grace: Duration) -> Self {
         let end = now + grace;
-        Self { limits: [now, now, now + grace / 4, now + grace * 3 / 4, end] }
+        Self {
+            limits: [now, now, now + grace / 4, now + grace * 3 / 4, end],
+        }
     }
 
     /// When `phase` must be over.
@@ -84,7 +108,10 @@ impl Budget {
         let limit = self.limit(phase);
         let left = limit.saturating_sub(now);
         let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
-        Turns { limit, reserve: left / 2 / parts }
+        Turns {
+            limit,
+            reserve: left / 2 / parts,
+        }
     }
 }
 
@@ -110,11 +137,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn demand() -> impl Strategy<Value = (Duration, Demand)> {
-        (1_u64..200_000, 0_u64..100, any::<bool>(), any::<bool>()).prop_map(|(grace, duck, hooks, resources)| {
-            let grace = Duration::from_millis(grace);
-            let lame_duck = grace * u32::try_from(duck).unwrap_or(0) / 100;
-            (grace, Demand { lame_duck, shutdown_hooks: hooks, resources })
-        })
+        (1_u64..200_000, 0_u64..100, any::<bool>(), any::<bool>()).prop_map(
+            |(grace, duck, hooks, resources)| {
+                let grace = Duration::from_millis(grace);
+                let lame_duck = grace * u32::try_from(duck).unwrap_or(0) / 100;
+                (
+                    grace,
+                    Demand {
+                        lame_duck,
+                        shutdown_hooks: hooks,
+                        resources,
+                    },
+                )
+            },
+        )
     }
 
     proptest! {
@@ -151,7 +187,10 @@ mod tests {
 
     #[test]
     fn the_default_grace_leaves_most_of_it_to_the_drain() {
-        let demand = Demand { resources: true, ..Demand::default() };
+        let demand = Demand {
+            resources: true,
+            ..Demand::default()
+        };
         let budget = Budget::divide(Duration::ZERO, Duration::from_secs(25), demand);
         assert_eq!(budget.limit(Phase::Drain), Duration::from_millis(18_250));
         assert_eq!(budget.limit(Phase::Cancel), Duration::from_millis(20_250));

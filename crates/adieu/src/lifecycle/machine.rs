@@ -123,14 +123,27 @@ impl Machine {
     fn take(&mut self, event: Event, now: Time, todo: &mut Vec<Action>) {
         match event {
             Event::Registered(id, role, limit) => {
-                let status = if role == Role::Resource { Status::Opening } else { Status::Live };
-                self.parts.entry(id).or_insert(Part { role, limit, status, told: false });
+                let status = if role == Role::Resource {
+                    Status::Opening
+                } else {
+                    Status::Live
+                };
+                self.parts.entry(id).or_insert(Part {
+                    role,
+                    limit,
+                    status,
+                    told: false,
+                });
                 if role == Role::Work {
                     self.idle = false;
                 }
             }
             Event::Opened(id) => {
-                if let Some(part) = self.parts.get_mut(&id).filter(|part| part.status == Status::Opening) {
+                if let Some(part) = self
+                    .parts
+                    .get_mut(&id)
+                    .filter(|part| part.status == Status::Opening)
+                {
                     part.status = Status::Live;
                 }
             }
@@ -146,7 +159,10 @@ impl Machine {
             }
             Event::Kill => {
                 // Nothing that is open may look closed: the rest of the report says where the end came.
-                self.cut |= self.parts.values().any(|part| part.role == Role::Work && part.status == Status::Live);
+                self.cut |= self
+                    .parts
+                    .values()
+                    .any(|part| part.role == Role::Work && part.status == Status::Live);
                 self.finish(Outcome::Abandoned, todo);
             }
             Event::Idle => self.idle = true,
@@ -160,7 +176,9 @@ impl Machine {
     }
 
     fn part_ended(&mut self, id: PartId, end: End, todo: &mut Vec<Action>) {
-        let Some(part) = self.parts.get(&id) else { return };
+        let Some(part) = self.parts.get(&id) else {
+            return;
+        };
         let outcome = match (part.role, part.status, end) {
             (_, Status::Settled(_), _) => return,
             (_, _, End::Failed | End::Misused) => Outcome::Failed,
@@ -240,20 +258,24 @@ impl Machine {
         match self.state {
             State::Starting | State::Ended => false,
             State::Running => self.stop_when_all_ended(now, todo),
-            State::Announce => self.take_turns(Role::Hook(Moment::Shutdown), now, todo) || {
-                let over = self.closing().is_none() && (now >= self.lame_until || self.second_signal.is_some());
-                if over {
-                    self.state = State::Drain;
-                    self.drain_began = now;
-                    self.enter(Phase::Drain, now, 1, todo);
-                    todo.push(Action::RequestStop(self.budget.limit(Phase::Drain)));
-                    self.watch_idle(todo);
+            State::Announce => {
+                self.take_turns(Role::Hook(Moment::Shutdown), now, todo) || {
+                    let over = self.closing().is_none()
+                        && (now >= self.lame_until || self.second_signal.is_some());
+                    if over {
+                        self.state = State::Drain;
+                        self.drain_began = now;
+                        self.enter(Phase::Drain, now, 1, todo);
+                        todo.push(Action::RequestStop(self.budget.limit(Phase::Drain)));
+                        self.watch_idle(todo);
+                    }
+                    over
                 }
-                over
-            },
+            }
             State::Drain => self.drain(now, todo),
             State::CancelWork => {
-                let over = self.is_drained() || now >= self.turns.deadline(self.waiting(Moment::Cleanup));
+                let over =
+                    self.is_drained() || now >= self.turns.deadline(self.waiting(Moment::Cleanup));
                 if over {
                     if !self.is_drained() {
                         self.abandon_work(todo);
@@ -262,14 +284,16 @@ impl Machine {
                 }
                 over
             }
-            State::CancelHooks => self.take_turns(Role::Hook(Moment::Cleanup), now, todo) || {
-                let over = self.closing().is_none();
-                if over {
-                    self.state = State::CancelSeal;
-                    todo.push(Action::SealWhenIdle);
+            State::CancelHooks => {
+                self.take_turns(Role::Hook(Moment::Cleanup), now, todo) || {
+                    let over = self.closing().is_none();
+                    if over {
+                        self.state = State::CancelSeal;
+                        todo.push(Action::SealWhenIdle);
+                    }
+                    over
                 }
-                over
-            },
+            }
             State::CancelSeal => {
                 if self.sealed {
                     self.state = State::Release;
@@ -281,27 +305,36 @@ impl Machine {
                 }
                 self.sealed
             }
-            State::Release => self.take_turns(Role::Resource, now, todo) || {
-                let over = self.closing().is_none();
-                if over {
-                    self.state = State::Save;
-                    self.enter(Phase::Save, now, self.waiting(Moment::Exit), todo);
+            State::Release => {
+                self.take_turns(Role::Resource, now, todo) || {
+                    let over = self.closing().is_none();
+                    if over {
+                        self.state = State::Save;
+                        self.enter(Phase::Save, now, self.waiting(Moment::Exit), todo);
+                    }
+                    over
                 }
-                over
-            },
-            State::Save => self.take_turns(Role::Hook(Moment::Exit), now, todo) || {
-                let over = self.closing().is_none();
-                if over {
-                    self.finish(Outcome::NotReached, todo);
+            }
+            State::Save => {
+                self.take_turns(Role::Hook(Moment::Exit), now, todo) || {
+                    let over = self.closing().is_none();
+                    if over {
+                        self.finish(Outcome::NotReached, todo);
+                    }
+                    over
                 }
-                over
-            },
+            }
         }
     }
 
     fn stop_when_all_ended(&mut self, now: Time, todo: &mut Vec<Action>) -> bool {
-        let mut work = self.parts.values().filter(|part| part.role == Role::Work).peekable();
-        let all_ended = work.peek().is_some() && work.all(|part| matches!(part.status, Status::Settled(_)));
+        let mut work = self
+            .parts
+            .values()
+            .filter(|part| part.role == Role::Work)
+            .peekable();
+        let all_ended =
+            work.peek().is_some() && work.all(|part| matches!(part.status, Status::Settled(_)));
         if all_ended {
             // What a task started may outlive it; the service ends with the last of them.
             self.watch_idle(todo);
@@ -325,7 +358,9 @@ impl Machine {
             return true;
         }
         for (id, part) in &mut self.parts {
-            let due = part.limit.is_some_and(|limit| now >= self.drain_began + limit);
+            let due = part
+                .limit
+                .is_some_and(|limit| now >= self.drain_began + limit);
             if part.role == Role::Work && part.status == Status::Live && due && !part.told {
                 part.told = true;
                 todo.push(Action::CancelPart(*id));
@@ -345,10 +380,17 @@ impl Machine {
             self.settle(id, Outcome::Abandoned, todo);
             return true;
         }
-        let mut waiting =
-            self.parts.iter().filter(|(_, part)| part.role == role && part.status == Status::Live).map(|(id, _)| *id);
+        let mut waiting = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.role == role && part.status == Status::Live)
+            .map(|(id, _)| *id);
         // Last opened, first closed; hooks in the order of registration.
-        let next = if role == Role::Resource { waiting.next_back() } else { waiting.next() };
+        let next = if role == Role::Resource {
+            waiting.next_back()
+        } else {
+            waiting.next()
+        };
         let Some(id) = next else { return false };
         let after = waiting.count();
         if let Some(part) = self.parts.get_mut(&id) {

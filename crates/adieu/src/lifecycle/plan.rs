@@ -44,9 +44,17 @@ pub struct Plan {
 
 impl Plan {
     pub(crate) fn new(terms: Terms, parts: &[(Arc<str>, Role)]) -> Self {
-        let budget = Budget::divide(Time::ZERO, terms.grace, demand(terms, parts.iter().map(|part| part.1)));
+        let budget = Budget::divide(
+            Time::ZERO,
+            terms.grace,
+            demand(terms, parts.iter().map(|part| part.1)),
+        );
         let named = |wanted: fn(Role) -> bool| -> Vec<Arc<str>> {
-            parts.iter().filter(|part| wanted(part.1)).map(|part| Arc::clone(&part.0)).collect()
+            parts
+                .iter()
+                .filter(|part| wanted(part.1))
+                .map(|part| Arc::clone(&part.0))
+                .collect()
         };
         let phases = Phase::ALL
             .into_iter()
@@ -65,13 +73,19 @@ impl Plan {
                 (phase, budget.slice(phase, Time::ZERO), names)
             })
             .collect();
-        Self { grace: terms.grace, phases }
+        Self {
+            grace: terms.grace,
+            phases,
+        }
     }
 }
 
 /// What these parts ask of the budget.
 pub(super) fn demand(terms: Terms, roles: impl Iterator<Item = Role>) -> Demand {
-    let mut demand = Demand { lame_duck: terms.lame_duck, ..Demand::default() };
+    let mut demand = Demand {
+        lame_duck: terms.lame_duck,
+        ..Demand::default()
+    };
     for role in roles {
         match role {
             Role::Resource => demand.resources = true,
@@ -84,9 +98,18 @@ pub(super) fn demand(terms: Terms, roles: impl Iterator<Item = Role>) -> Demand 
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan of the stop, {} in all", crate::duration::show(self.grace))?;
+        writeln!(
+            f,
+            "plan of the stop, {} in all",
+            crate::duration::show(self.grace)
+        )?;
         for (phase, slice, parts) in &self.phases {
-            write!(f, "  {:<9}{:>9}", phase.name(), crate::duration::show(*slice))?;
+            write!(
+                f,
+                "  {:<9}{:>9}",
+                phase.name(),
+                crate::duration::show(*slice)
+            )?;
             for part in parts {
                 write!(f, "  {part}")?;
             }

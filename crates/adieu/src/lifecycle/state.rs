@@ -28,7 +28,13 @@ pub enum Phase {
 
 impl Phase {
     /// All phases, in order.
-    pub const ALL: [Self; 5] = [Self::Announce, Self::Drain, Self::Cancel, Self::Release, Self::Save];
+    pub const ALL: [Self; 5] = [
+        Self::Announce,
+        Self::Drain,
+        Self::Cancel,
+        Self::Release,
+        Self::Save,
+    ];
 
     /// The phase's name in logs and reports.
     #[must_use]

@@ -66,7 +66,10 @@ impl Report {
     pub(crate) fn write_to(&self, path: &Path) -> io::Result<()> {
         let beside = beside(path);
         let written = create_private(&beside)
-            .and_then(|mut file| file.write_all(self.to_json().as_bytes()).and_then(|()| file.sync_data()))
+            .and_then(|mut file| {
+                file.write_all(self.to_json().as_bytes())
+                    .and_then(|()| file.sync_data())
+            })
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
@@ -78,7 +81,10 @@ impl Report {
 /// Finds out at the start whether the report can be written at the end.
 pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     if path.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "it is a directory",
+        ));
     }
     let beside = beside(path);
     create_private(&beside)?;
@@ -135,7 +141,11 @@ fn loss(loss: &Loss) -> Value {
 }
 
 fn state(outcome: crate::lifecycle::Outcome, blocking: bool) -> Option<&'static str> {
-    (outcome == crate::lifecycle::Outcome::Abandoned).then_some(if blocking { "blocking" } else { "waiting" })
+    (outcome == crate::lifecycle::Outcome::Abandoned).then_some(if blocking {
+        "blocking"
+    } else {
+        "waiting"
+    })
 }
 
 fn entry(at: Duration, notice: &Notice) -> Value {
@@ -147,20 +157,45 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         Notice::Phase { phase, budget } => {
             json!({"event": "phase", "phase": phase.name(), "budget_ms": millis(*budget)})
         }
-        Notice::Closing { part, kind } => json!({"event": "closing", "part": &**part, "kind": kind.name()}),
-        Notice::Settled { part, kind, outcome, .. } => {
+        Notice::Closing { part, kind } => {
+            json!({"event": "closing", "part": &**part, "kind": kind.name()})
+        }
+        Notice::Settled {
+            part,
+            kind,
+            outcome,
+            ..
+        } => {
             json!({"event": outcome.name(), "part": &**part, "kind": kind.name()})
         }
-        Notice::Restarting { part, restarts, delay, failure } => {
+        Notice::Restarting {
+            part,
+            restarts,
+            delay,
+            failure,
+        } => {
             json!({"event": "restarting", "part": &**part, "restarts": restarts, "delay_ms": millis(*delay), "failure": failure})
         }
-        Notice::ChildFailed { task, place, failure } => {
+        Notice::ChildFailed {
+            task,
+            place,
+            failure,
+        } => {
             json!({"event": "failed", "task": task, "place": place, "failure": failure})
         }
-        Notice::ChildAbandoned { task, place, blocking } => {
+        Notice::ChildAbandoned {
+            task,
+            place,
+            blocking,
+        } => {
             json!({"event": "abandoned", "task": task, "place": place, "blocking": blocking})
         }
-        Notice::Blocked { task, place, lasted, ongoing } => {
+        Notice::Blocked {
+            task,
+            place,
+            lasted,
+            ongoing,
+        } => {
             json!({"event": "blocked", "task": task, "place": place, "lasted_ms": millis(*lasted), "ongoing": ongoing})
         }
         Notice::Ended { exit } => json!({"event": "ended", "exit_code": exit.code()}),

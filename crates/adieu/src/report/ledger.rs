@@ -53,7 +53,13 @@ impl Ledger {
     }
 
     pub(crate) fn write(&mut self, now: Time, notice: Notice) {
-        if let Notice::Blocked { task, place, lasted, ongoing: false } = &notice {
+        if let Notice::Blocked {
+            task,
+            place,
+            lasted,
+            ongoing: false,
+        } = &notice
+        {
             self.count_block(task, place, *lasted);
         }
         if self.timeline.len() < MOST_NOTICES || self.stopped_at.is_some() {
@@ -66,7 +72,11 @@ impl Ledger {
     fn count_block(&mut self, task: &str, place: &str, lasted: Duration) {
         let millis = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
         let full = self.blocked.len() >= 1_000;
-        match self.blocked.iter_mut().find(|blocked| blocked.task == task && blocked.place == place) {
+        match self
+            .blocked
+            .iter_mut()
+            .find(|blocked| blocked.task == task && blocked.place == place)
+        {
             Some(blocked) => {
                 blocked.times += 1;
                 blocked.longest_ms = blocked.longest_ms.max(millis);
@@ -93,7 +103,12 @@ impl Ledger {
     pub(crate) fn enter(&mut self, phase: Phase, now: Time, limit: Time) {
         self.leave_phase(now);
         let began = now.saturating_sub(self.stopped_at.unwrap_or(now));
-        self.phases.push(PhaseReport { phase, began, took: Duration::ZERO, budget: limit.saturating_sub(now) });
+        self.phases.push(PhaseReport {
+            phase,
+            began,
+            took: Duration::ZERO,
+            budget: limit.saturating_sub(now),
+        });
     }
 
     fn leave_phase(&mut self, now: Time) {
@@ -149,9 +164,18 @@ impl Ledger {
         let report = |(index, part): (usize, &crate::core::Part)| {
             let settled = self.outcomes.get(index).copied().flatten();
             // The end came from outside: work was at it, everything else never had its turn.
-            let open = if part.role == Role::Work { Outcome::Abandoned } else { Outcome::NotReached };
+            let open = if part.role == Role::Work {
+                Outcome::Abandoned
+            } else {
+                Outcome::NotReached
+            };
             let (outcome, at, blocking) = settled.unwrap_or((open, now, false));
-            let since = self.closing_since.get(index).copied().flatten().unwrap_or(stopped_at);
+            let since = self
+                .closing_since
+                .get(index)
+                .copied()
+                .flatten()
+                .unwrap_or(stopped_at);
             PartReport {
                 name: part.name.to_string(),
                 kind: part.kind,

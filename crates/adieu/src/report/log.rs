@@ -23,48 +23,179 @@ pub(crate) fn log(service: &str, notice: &Notice) {
         Notice::Opening { part } => say!(info, service = service, part = part, "opening {}", part),
         Notice::Opened { part } => say!(info, service = service, part = part, "opened {}", part),
         Notice::Running => say!(info, service = service, "running"),
-        Notice::Stopping { cause } => say!(info, service = service, cause = cause, "stopping: {}", cause),
+        Notice::Stopping { cause } => say!(
+            info,
+            service = service,
+            cause = cause,
+            "stopping: {}",
+            cause
+        ),
         Notice::Phase { phase, budget } => {
-            say!(info, service = service, phase = phase, "phase {}, at most {}", phase, show(*budget));
+            say!(
+                info,
+                service = service,
+                phase = phase,
+                "phase {}, at most {}",
+                phase,
+                show(*budget)
+            );
         }
-        Notice::Closing { part, kind } => say!(info, service = service, part = part, "closing {} {}", kind, part),
-        Notice::Settled { part, kind, outcome, place, failure, blocking } => match (outcome, failure) {
+        Notice::Closing { part, kind } => say!(
+            info,
+            service = service,
+            part = part,
+            "closing {} {}",
+            kind,
+            part
+        ),
+        Notice::Settled {
+            part,
+            kind,
+            outcome,
+            place,
+            failure,
+            blocking,
+        } => match (outcome, failure) {
             (Outcome::Failed, Some(failure)) => {
-                say!(warn, service = service, part = part, place = place,
-                     "{} {} failed: {} (made at {})", kind, part, failure, place);
+                say!(
+                    warn,
+                    service = service,
+                    part = part,
+                    place = place,
+                    "{} {} failed: {} (made at {})",
+                    kind,
+                    part,
+                    failure,
+                    place
+                );
             }
             (Outcome::Abandoned, _) => {
-                let state = if *blocking { "blocking its thread" } else { "waiting" };
-                say!(warn, service = service, part = part, place = place,
-                     "{} {} abandoned, {} (made at {})", kind, part, state, place);
+                let state = if *blocking {
+                    "blocking its thread"
+                } else {
+                    "waiting"
+                };
+                say!(
+                    warn,
+                    service = service,
+                    part = part,
+                    place = place,
+                    "{} {} abandoned, {} (made at {})",
+                    kind,
+                    part,
+                    state,
+                    place
+                );
             }
             (Outcome::Cancelled | Outcome::Failed, _) => {
-                say!(warn, service = service, part = part, place = place,
-                     "{} {} {} (made at {})", kind, part, outcome, place);
+                say!(
+                    warn,
+                    service = service,
+                    part = part,
+                    place = place,
+                    "{} {} {} (made at {})",
+                    kind,
+                    part,
+                    outcome,
+                    place
+                );
             }
-            _ => say!(info, service = service, part = part, "{} {} {}", kind, part, outcome),
+            _ => say!(
+                info,
+                service = service,
+                part = part,
+                "{} {} {}",
+                kind,
+                part,
+                outcome
+            ),
         },
-        Notice::Restarting { part, restarts, delay, failure } => {
-            say!(warn, service = service, part = part,
-                 "task {} failed: {}; start number {} in {}", part, failure, restarts + 1, show(*delay));
+        Notice::Restarting {
+            part,
+            restarts,
+            delay,
+            failure,
+        } => {
+            say!(
+                warn,
+                service = service,
+                part = part,
+                "task {} failed: {}; start number {} in {}",
+                part,
+                failure,
+                restarts + 1,
+                show(*delay)
+            );
         }
-        Notice::ChildFailed { task, place, failure } => {
-            say!(warn, service = service, task = task, place = place,
-                 "task {} failed: {} (spawned at {})", task, failure, place);
+        Notice::ChildFailed {
+            task,
+            place,
+            failure,
+        } => {
+            say!(
+                warn,
+                service = service,
+                task = task,
+                place = place,
+                "task {} failed: {} (spawned at {})",
+                task,
+                failure,
+                place
+            );
         }
-        Notice::ChildAbandoned { task, place, blocking } => {
-            let state = if *blocking { "blocking its thread" } else { "waiting" };
-            say!(warn, service = service, task = task, place = place,
-                 "task {} abandoned, {} (spawned at {})", task, state, place);
+        Notice::ChildAbandoned {
+            task,
+            place,
+            blocking,
+        } => {
+            let state = if *blocking {
+                "blocking its thread"
+            } else {
+                "waiting"
+            };
+            say!(
+                warn,
+                service = service,
+                task = task,
+                place = place,
+                "task {} abandoned, {} (spawned at {})",
+                task,
+                state,
+                place
+            );
         }
-        Notice::Blocked { task, place, lasted, ongoing } => {
-            let tense = if *ongoing { "has been blocking" } else { "blocked" };
-            say!(warn, service = service, task = task, place = place,
-                 "{} {} its thread for {} (spawned at {}): nothing else can run there; \
-                  move the work to `stop.blocking`", task, tense, show(*lasted), place);
+        Notice::Blocked {
+            task,
+            place,
+            lasted,
+            ongoing,
+        } => {
+            let tense = if *ongoing {
+                "has been blocking"
+            } else {
+                "blocked"
+            };
+            say!(
+                warn,
+                service = service,
+                task = task,
+                place = place,
+                "{} {} its thread for {} (spawned at {}): nothing else can run there; \
+                  move the work to `stop.blocking`",
+                task,
+                tense,
+                show(*lasted),
+                place
+            );
         }
         Notice::Ended { exit } => {
-            say!(info, service = service, exit = exit.code(), "ended: {}", exit.meaning());
+            say!(
+                info,
+                service = service,
+                exit = exit.code(),
+                "ended: {}",
+                exit.meaning()
+            );
         }
     }
 }

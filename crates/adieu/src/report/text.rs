@@ -23,13 +23,32 @@ impl fmt::Display for Report {
         if let Some(problem) = &self.problem {
             writeln!(f, "  problem: {problem}")?;
         }
-        self.phases.iter().try_for_each(|phase| self.phase_line(f, phase))?;
-        let width = self.parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
-        self.parts.iter().try_for_each(|part| part_lines(f, part, width))?;
+        self.phases
+            .iter()
+            .try_for_each(|phase| self.phase_line(f, phase))?;
+        let width = self
+            .parts
+            .iter()
+            .map(|part| part.name.chars().count())
+            .max()
+            .unwrap_or(0);
+        self.parts
+            .iter()
+            .try_for_each(|part| part_lines(f, part, width))?;
         for loss in &self.lost {
-            let many = if loss.count > 1 { format!(" ×{}", loss.count) } else { String::new() };
+            let many = if loss.count > 1 {
+                format!(" ×{}", loss.count)
+            } else {
+                String::new()
+            };
             let state = state(loss.outcome, loss.blocking);
-            write!(f, "  lost: {}{many} {}{state}, {} old, ", loss.name, loss.outcome, show(loss.age))?;
+            write!(
+                f,
+                "  lost: {}{many} {}{state}, {} old, ",
+                loss.name,
+                loss.outcome,
+                show(loss.age)
+            )?;
             writeln!(f, "spawned at {}", loss.place)?;
             if let Some(failure) = &loss.failure {
                 writeln!(f, "        {failure}")?;
@@ -62,11 +81,20 @@ impl Report {
         let bar: String = (0..24_u8)
             .map(|cell| {
                 let middle = f64::from(cell) + 0.5;
-                if middle >= from && middle < to { '━' } else { '·' }
+                if middle >= from && middle < to {
+                    '━'
+                } else {
+                    '·'
+                }
             })
             .collect();
         let budget = show(phase.budget);
-        writeln!(f, "  {:<9} {bar} {:>8} of {budget}", phase.phase.name(), show(phase.took))
+        writeln!(
+            f,
+            "  {:<9} {bar} {:>8} of {budget}",
+            phase.phase.name(),
+            show(phase.took)
+        )
     }
 }
 
@@ -80,7 +108,10 @@ fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fm
     if part.restarts > 0 {
         write!(f, ", restarted {}×", part.restarts)?;
     }
-    if matches!(outcome, Outcome::Abandoned | Outcome::Cancelled | Outcome::Failed) {
+    if matches!(
+        outcome,
+        Outcome::Abandoned | Outcome::Cancelled | Outcome::Failed
+    ) {
         write!(f, ", {} old, made at {}", show(part.age), part.place)?;
     }
     writeln!(f)?;

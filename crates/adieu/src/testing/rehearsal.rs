@@ -1,0 +1,95 @@
+//! One run of a service in a test, with signals that are only played.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime;
+
+use crate::app::{App, ShutdownHandle};
+use crate::core::Core;
+use crate::lifecycle::StopSignal;
+use crate::report::Report;
+use crate::scope::{Scope, scope};
+
+/// What the script of a rehearsal holds: sends signals, passes time.
+#[derive(Clone)]
+pub struct Rehearsal {
+    core: Arc<Core>,
+}
+
+impl Rehearsal {
+    /// Sends a signal, with all that follows: the first stops, a further interrupt hurries, the next ends.
+    pub fn signal(&self, signal: StopSignal) {
+        self.core.signal(signal);
+    }
+
+    /// Stops the service.
+    #[must_use]
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        ShutdownHandle::new(Arc::clone(&self.core))
+    }
+
+    /// Lets time pass. The clock is paused: it takes no real time, and everything due meanwhile happens.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// Runs `setup` as a service under a paused clock on a runtime of its own, while `script` plays the world.
+/// When the script has ended, the service is run to its end.
+///
+/// The clock jumps to the next timer whenever nothing can run. So a wait of hours takes no time, but a time-out
+/// on something outside the runtime (a socket, a thread) fires at once.
+///
+/// ```
+/// use adieu::{StopSignal, testing::rehearse};
+/// use std::time::Duration;
+///
+/// async fn setup(app: &mut adieu::App) -> adieu::Result {
+///     app.task("slow", |stop| async move {
+///         stop.requested().await;
+///         tokio::time::sleep(Duration::from_secs(3)).await;
+///     });
+///     Ok(())
+/// }
+///
+/// let report = rehearse(setup, async |world| {
+///     world.pass(Duration::from_secs(3600)).await;
+///     world.signal(StopSignal::Terminate);
+/// });
+/// assert_eq!(report.exit_code(), 0);
+/// assert!(report.took() >= Duration::from_secs(3));
+/// ```
+///
+/// # Panics
+/// If no runtime can be made.
+pub fn rehearse<F, S>(setup: F, script: S) -> Report
+where
+    F: AsyncFnOnce(&mut App) -> crate::Result,
+    S: AsyncFnOnce(Rehearsal),
+{
+    on_paused_clock(async {
+        let stage = scope_for_tests()
+            .begin()
+            .expect("the settings of a rehearsal are right");
+        let world = Rehearsal {
+            core: Arc::clone(&stage.core),
+        };
+        let (report, ()) = tokio::join!(stage.run(setup), script(world));
+        report
+    })
+}
+
+pub(super) fn scope_for_tests() -> Scope {
+    scope("rehearsal").grace(Duration::from_secs(10))
+}
+
+pub(super) fn on_paused_clock<T>(work: impl Future<Output = T>) -> T {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime for the test can be made");
+    runtime.block_on(work)
+}
