@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::conductor::Listener;
 use crate::error::Error;
 use crate::lifecycle::Terms;
 use crate::publish::Print;
-use crate::report::Notice;
+use crate::report::{Listener, Notice};
 use crate::{duration, platform};
 
 /// After a second signal, cancelling and closing have at most this long.
