@@ -6,7 +6,7 @@ use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::component::{self, Ending, Resource, TaskPart};
+use crate::component::{self, BlockingPart, Ending, HookPart, Resource, TaskPart};
 use crate::core::Core;
 use crate::error::{BoxError, Error};
 use crate::lifecycle::{Cause, Plan};
@@ -107,66 +107,75 @@ impl App {
     /// It cannot be cancelled; give it a look at [`Stop::is_requested`] now and then. What does not end by
     /// the deadline is abandoned and named.
     #[track_caller]
-    pub fn blocking<F, T>(&mut self, name: impl Into<Cow<'static, str>>, code: F)
+    pub fn blocking<F, T>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        code: F,
+    ) -> BlockingPart<'_>
     where
         F: FnOnce(Stop) -> T + Send + 'static,
         T: Ending,
     {
-        component::blocking(self, name.into(), Location::caller(), code);
+        BlockingPart::new(self, name.into(), Location::caller(), code)
     }
 
     /// Runs when stopping begins, before the drain: tell the load balancer, the service registry.
     #[track_caller]
-    pub fn on_shutdown<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)
+    pub fn on_shutdown<F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        hook: F,
+    ) -> HookPart<'_>
     where
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
     {
-        self.hook(
+        HookPart::new(
+            self,
             PartKind::ShutdownHook,
             name.into(),
             Location::caller(),
             hook,
-        );
+        )
     }
 
     /// Runs after the drain, while the resources are still open. May start work; the release waits for it.
     #[track_caller]
-    pub fn on_cleanup<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)
+    pub fn on_cleanup<F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        hook: F,
+    ) -> HookPart<'_>
     where
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
     {
-        self.hook(PartKind::CleanupHook, name.into(), Location::caller(), hook);
+        HookPart::new(
+            self,
+            PartKind::CleanupHook,
+            name.into(),
+            Location::caller(),
+            hook,
+        )
     }
 
     /// Runs at the very end, when everything is closed: flush telemetry here.
     #[track_caller]
-    pub fn on_exit<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)
+    pub fn on_exit<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F) -> HookPart<'_>
     where
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
     {
-        self.hook(PartKind::ExitHook, name.into(), Location::caller(), hook);
-    }
-
-    fn hook<F, Fut>(
-        &mut self,
-        kind: PartKind,
-        name: Cow<'static, str>,
-        place: &'static Location<'static>,
-        hook: F,
-    ) where
-        F: FnOnce() -> Fut + Send + 'static,
-        Fut: Future + Send + 'static,
-        Fut::Output: Ending,
-    {
-        if let Err(error) = component::hook(&self.core, kind, name, place, hook) {
-            self.misuse(error);
-        }
+        HookPart::new(
+            self,
+            PartKind::ExitHook,
+            name.into(),
+            Location::caller(),
+            hook,
+        )
     }
 
     /// A [`Stop`] for use in `setup` itself, or to hand to something that is not a task.

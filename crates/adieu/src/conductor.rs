@@ -261,8 +261,26 @@ impl Conductor {
             })
     }
 
+    /// All at once and by name, because there may be a million of them.
+    fn name_the_cancelled(&mut self, now: Time) {
+        let lines = self.core.losses().lines();
+        for loss in lines
+            .into_iter()
+            .filter(|loss| loss.outcome == Outcome::Cancelled)
+        {
+            let Loss {
+                name: task,
+                place,
+                count,
+                ..
+            } = loss;
+            self.say(now, Notice::ChildCancelled { task, place, count });
+        }
+    }
+
     fn end(&mut self, exit: Exit, now: Time) {
         self.core.roster.close();
+        self.name_the_cancelled(now);
         self.ledger(|ledger| ledger.ended(now, exit));
         self.say(now, Notice::Ended { exit });
         self.publisher.publish(&self.core, &self.ledger, exit);

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::core::Core;
 use crate::lifecycle::StopSignal;
@@ -16,6 +17,8 @@ struct Door {
     listeners: Vec<Arc<Core>>,
     /// Caught, but not yet handed to anybody.
     early: Vec<StopSignal>,
+    /// When the last interrupt came.
+    last_interrupt: Option<Instant>,
     /// Catches that are not yet, or still, somebody's.
     catches: usize,
     #[cfg(unix)]
@@ -25,6 +28,7 @@ struct Door {
 static DOOR: Mutex<Door> = Mutex::new(Door {
     listeners: Vec::new(),
     early: Vec::new(),
+    last_interrupt: None,
     catches: 0,
     #[cfg(unix)]
     before: Vec::new(),
@@ -96,10 +100,20 @@ fn leave(door: &mut Door) {
     }
 }
 
+/// Two interrupts within this time are one key press: a terminal sends it to the whole group, and a wrapper
+/// such as `timeout` or `npm` passes it on once more. Nobody presses twice as fast.
+const ONE_PRESS: Duration = Duration::from_millis(20);
+
 /// A signal has come in.
 fn knock(signal: StopSignal) {
     let listeners = {
         let mut door = door();
+        if signal == StopSignal::Interrupt {
+            let before = door.last_interrupt.replace(Instant::now());
+            if before.is_some_and(|before| before.elapsed() < ONE_PRESS) {
+                return;
+            }
+        }
         if door.listeners.is_empty() {
             door.early.push(signal);
         }

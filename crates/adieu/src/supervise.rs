@@ -99,6 +99,25 @@ pub(crate) async fn once(
     }
 }
 
+/// Runs blocking code once, on the thread that calls it.
+pub(crate) fn blocking(
+    stop: Stop,
+    id: PartId,
+    policy: OnFailure,
+    code: Box<dyn FnOnce(Stop) -> crate::Result + Send>,
+) -> impl FnOnce() {
+    move || {
+        let core = Arc::clone(&stop.core);
+        let ended = match catch_unwind(AssertUnwindSafe(|| code(stop))) {
+            Ok(result) => result.map_err(Mishap::Error),
+            Err(payload) => Err(Mishap::Panic(panics::describe(payload))),
+        };
+        if let Err(mishap) = ended {
+            fail(&core, id, &mishap, policy);
+        }
+    }
+}
+
 /// Remembers the failure; what follows from it happens when the task has left the roster.
 fn fail(core: &Core, id: PartId, mishap: &Mishap, policy: OnFailure) {
     core.with_part(id, |part| {

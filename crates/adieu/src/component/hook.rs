@@ -3,30 +3,71 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::panic::Location;
+use std::time::Duration;
 
-use super::Ending;
-use crate::core::Core;
+use super::{Closer, Ending};
+use crate::app::App;
 use crate::error::Error;
 use crate::report::PartKind;
 
-/// Registers a hook; it has a name like every part, so that the report can speak of it.
-pub(crate) fn hook<F, Fut>(
-    core: &Core,
+/// A hook about to be registered: it is at the end of the statement that makes it.
+///
+/// Made by [`App::on_shutdown`], [`App::on_cleanup`] and [`App::on_exit`]. It has a name like every part, so
+/// that the report can speak of it.
+pub struct HookPart<'app> {
+    app: &'app mut App,
     kind: PartKind,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
-    code: F,
-) -> Result<(), Error>
-where
-    F: FnOnce() -> Fut + Send + 'static,
-    Fut: Future + Send + 'static,
-    Fut::Output: Ending,
-{
-    let id = core.register(name, kind, place, None)?;
-    core.with_part(id, |part| {
-        part.closer = Some(Box::new(move || {
-            Box::pin(async move { code().await.into_result() })
-        }));
-    });
-    Ok(())
+    limit: Option<Duration>,
+    code: Option<Closer>,
+}
+
+impl<'app> HookPart<'app> {
+    pub(crate) fn new<F, Fut>(
+        app: &'app mut App,
+        kind: PartKind,
+        name: Cow<'static, str>,
+        place: &'static Location<'static>,
+        code: F,
+    ) -> Self
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        let code: Closer = Box::new(move || Box::pin(async move { code().await.into_result() }));
+        Self {
+            app,
+            kind,
+            name,
+            place,
+            limit: None,
+            code: Some(code),
+        }
+    }
+
+    /// The longest it may take, inside what its phase has for it. Then its future is dropped.
+    pub const fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    fn register(&mut self, code: Closer) -> Result<(), Error> {
+        let name = std::mem::take(&mut self.name);
+        let core = &self.app.core;
+        let id = core.register(name, self.kind, self.place, self.limit)?;
+        core.with_part(id, |part| part.closer = Some(code));
+        Ok(())
+    }
+}
+
+impl Drop for HookPart<'_> {
+    fn drop(&mut self) {
+        if let Some(code) = self.code.take()
+            && let Err(error) = self.register(code)
+        {
+            self.app.misuse(error);
+        }
+    }
 }

@@ -9,12 +9,12 @@ use std::pin::Pin;
 
 use crate::error::BoxError;
 
+pub use hook::HookPart;
 pub use resource::Resource;
-pub use task::TaskPart;
+pub use task::{BlockingPart, TaskPart};
 
-pub(crate) use hook::hook;
 pub(crate) use resource::resource;
-pub(crate) use task::{again, blocking, once};
+pub(crate) use task::{again, once};
 
 /// A future that can be sent to where it runs.
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -22,9 +22,9 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Ends a resource, or is the hook. Called once.
 pub(crate) type Closer = Box<dyn FnOnce() -> BoxFuture<Result<(), BoxError>> + Send>;
 
-/// What a task, a hook or a close may return: nothing, or a result.
+/// What a task, a hook or a close may return: nothing, or a result; or it never returns.
 ///
-/// Sealed: `()`, `Result<(), E>` and the never-returned `Infallible`.
+/// Sealed: `()`, `Result<(), E>`, `!` and `Infallible`.
 pub trait Ending: sealed::Sealed {
     #[doc(hidden)]
     fn into_result(self) -> Result<(), BoxError>;
@@ -48,9 +48,27 @@ impl Ending for std::convert::Infallible {
     }
 }
 
+impl Ending for sealed::Never {
+    fn into_result(self) -> Result<(), BoxError> {
+        self
+    }
+}
+
 mod sealed {
+    /// The type `!`, which has no stable name yet, by way of a function that returns it.
+    pub(super) type Never = <fn() -> ! as Output>::Of;
+
+    pub trait Output {
+        type Of;
+    }
+
+    impl<T> Output for fn() -> T {
+        type Of = T;
+    }
+
     pub trait Sealed {}
     impl Sealed for () {}
     impl<E> Sealed for Result<(), E> {}
     impl Sealed for std::convert::Infallible {}
+    impl Sealed for Never {}
 }

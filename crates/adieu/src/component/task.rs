@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::{BoxFuture, Ending};
 use crate::app::App;
 use crate::core::Core;
-use crate::error::{Error, Failure};
-use crate::lifecycle::{Cause, PartId};
+use crate::error::Error;
+use crate::lifecycle::PartId;
 use crate::report::PartKind;
 use crate::roster::WorkKind;
 use crate::spawn;
@@ -152,32 +152,59 @@ fn launch(core: &Arc<Core>, id: PartId, work: impl Future<Output = ()> + Send + 
     }
 }
 
-/// A part that runs on the blocking pool.
-pub(crate) fn blocking<F, T>(
-    app: &mut App,
+/// Blocking code about to start: it does at the end of the statement that makes it.
+pub struct BlockingPart<'app> {
+    app: &'app mut App,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
-    code: F,
-) where
-    F: FnOnce(Stop) -> T + Send + 'static,
-    T: Ending,
-{
-    let core = Arc::clone(&app.core);
-    let id = match core.register(name.clone(), PartKind::Blocking, place, None) {
-        Ok(id) => id,
-        Err(error) => return app.misuse(error),
-    };
-    core.with_part(id, |part| {
-        part.stops_service = Some(Cause::Error(Arc::clone(&part.name)))
-    });
-    let stop = Stop::new(Arc::clone(&core));
-    let owner = Arc::clone(&core);
-    let code = move || {
-        if let Err(error) = code(stop).into_result() {
-            let failure = Failure::from_error(&*error);
-            owner.with_part(id, |part| part.failure = Some(failure));
+    on_failure: OnFailure,
+    code: Option<Box<dyn FnOnce(Stop) -> crate::Result + Send>>,
+}
+
+impl<'app> BlockingPart<'app> {
+    pub(crate) fn new<F, T>(
+        app: &'app mut App,
+        name: Cow<'static, str>,
+        place: &'static Location<'static>,
+        code: F,
+    ) -> Self
+    where
+        F: FnOnce(Stop) -> T + Send + 'static,
+        T: Ending,
+    {
+        let code = Box::new(move |stop| code(stop).into_result());
+        Self {
+            app,
+            name,
+            place,
+            on_failure: OnFailure::Stop,
+            code: Some(code),
         }
-    };
-    // Too late means that `setup` outlived the drain; the part then has its outcome from the machine.
-    let _ = spawn::blocking(&core, name, place, Some(id), code);
+    }
+
+    /// When it fails, say so in log and report, and go on without it instead of stopping the service. The exit
+    /// code still tells.
+    pub const fn report_only(mut self) -> Self {
+        self.on_failure = OnFailure::Report;
+        self
+    }
+
+    fn start(&mut self, code: Box<dyn FnOnce(Stop) -> crate::Result + Send>) -> Result<(), Error> {
+        let core = Arc::clone(&self.app.core);
+        let id = core.register(self.name.clone(), PartKind::Blocking, self.place, None)?;
+        let work = supervise::blocking(Stop::new(Arc::clone(&core)), id, self.on_failure, code);
+        // Too late means that `setup` outlived the drain; the part then has its outcome from the machine.
+        let _ = spawn::blocking(&core, self.name.clone(), self.place, Some(id), work);
+        Ok(())
+    }
+}
+
+impl Drop for BlockingPart<'_> {
+    fn drop(&mut self) {
+        if let Some(code) = self.code.take()
+            && let Err(error) = self.start(code)
+        {
+            self.app.misuse(error);
+        }
+    }
 }

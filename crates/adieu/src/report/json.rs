@@ -202,6 +202,9 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": "failed", "task": task, "place": place, "failure": failure})
         }
+        Notice::ChildCancelled { task, place, count } => {
+            json!({"event": "cancelled", "task": task, "place": place, "count": count})
+        }
         Notice::ChildAbandoned {
             task,
             place,

@@ -57,10 +57,10 @@ impl Ledger {
             task,
             place,
             lasted,
-            ongoing: false,
+            ongoing,
         } = &notice
         {
-            self.count_block(task, place, *lasted);
+            self.count_block(task, place, *lasted, *ongoing);
         }
         if self.timeline.len() < MOST_NOTICES || self.stopped_at.is_some() {
             self.timeline.push((now, notice));
@@ -69,7 +69,8 @@ impl Ledger {
         }
     }
 
-    fn count_block(&mut self, task: &str, place: &str, lasted: Duration) {
+    /// A block is told twice, when it is noticed and when it is over; the first counts, the second may be longer.
+    fn count_block(&mut self, task: &str, place: &str, lasted: Duration, ongoing: bool) {
         let millis = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
         let full = self.blocked.len() >= 1_000;
         match self
@@ -78,7 +79,7 @@ impl Ledger {
             .find(|blocked| blocked.task == task && blocked.place == place)
         {
             Some(blocked) => {
-                blocked.times += 1;
+                blocked.times += u64::from(ongoing);
                 blocked.longest_ms = blocked.longest_ms.max(millis);
             }
             None if !full => self.blocked.push(Blocked {

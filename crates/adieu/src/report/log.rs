@@ -146,6 +146,18 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 place
             );
         }
+        Notice::ChildCancelled { task, place, count } => {
+            say!(
+                warn,
+                service = service,
+                task = task,
+                place = place,
+                "{} × task {} cancelled (spawned at {})",
+                count,
+                task,
+                place
+            );
+        }
         Notice::ChildAbandoned {
             task,
             place,

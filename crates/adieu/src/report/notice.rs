@@ -127,6 +127,15 @@ pub enum Notice {
         /// What went wrong.
         failure: Failure,
     },
+    /// Work that is no part of its own was cancelled at the deadline.
+    ChildCancelled {
+        /// Its name.
+        task: String,
+        /// Where in the source it was spawned.
+        place: String,
+        /// How many of this name and place.
+        count: u64,
+    },
     /// Work that is no part of its own was left behind.
     ChildAbandoned {
         /// Its name.

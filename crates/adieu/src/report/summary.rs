@@ -217,6 +217,12 @@ impl Report {
 
 impl Termination for Report {
     fn report(self) -> ExitCode {
-        ExitCode::from(self.exit.code())
+        self.into()
+    }
+}
+
+impl From<Report> for ExitCode {
+    fn from(report: Report) -> Self {
+        Self::from(report.exit.code())
     }
 }

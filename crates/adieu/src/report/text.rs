@@ -102,7 +102,7 @@ fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fm
     let state = state(part.outcome, part.blocking);
     let (kind, name, outcome) = (part.kind, &part.name, part.outcome);
     write!(f, "  {kind:<11} {name:<width$}  {outcome}{state}")?;
-    if !matches!(outcome, Outcome::NotReached) {
+    if !matches!(outcome, Outcome::NotReached) && !part.ending.is_zero() {
         write!(f, " in {}", show(part.ending))?;
     }
     if part.restarts > 0 {
