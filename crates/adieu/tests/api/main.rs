@@ -1,0 +1,12 @@
+//! The promises that need no process of their own, through the public API and on a paused clock.
+
+mod clues;
+
+mod blocking;
+mod children;
+mod hooks;
+mod notices;
+mod setups;
+mod snapshots;
+mod stop_handle;
+mod too_late;
