@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::cancel::Token;
 use crate::component::Closer;
+use crate::duration::FOREVER;
 use crate::error::{Error, ErrorKind, Failure};
 use crate::inbox::Inbox;
 use crate::lifecycle::{
@@ -155,6 +156,7 @@ impl Core {
             token: Token::default(),
             closer: None,
         });
+        let limit = limit.map(|limit| limit.min(FOREVER));
         // Under the lock, so that the machine hears of parts in the order of their numbers.
         self.tell(Event::Registered(id, role, limit));
         Ok(id)

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+/// As good as for ever, and far from where the arithmetic of time overflows: a hundred years.
+pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Reads `250ms`, `2s`, `1.5s`, `1m30s`, `1h`; a bare number is seconds.
 ///
 /// ```

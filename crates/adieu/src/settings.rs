@@ -10,8 +10,6 @@ use crate::publish::Print;
 use crate::report::{Listener, Notice};
 use crate::{duration, platform};
 
-/// As good as for ever, and far from where the arithmetic of time overflows.
-const LONGEST_GRACE: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// After a second signal, cancelling and closing have at most this long.
 const HURRY: Duration = Duration::from_secs(2);
 
@@ -59,7 +57,7 @@ impl Settings {
         let grace = self
             .grace
             .unwrap_or_else(platform::default_grace)
-            .min(LONGEST_GRACE);
+            .min(duration::FOREVER);
         if grace.is_zero() {
             return Err(Error::config(
                 "a grace of zero leaves no time to close anything: give at least a few milliseconds, or leave it \

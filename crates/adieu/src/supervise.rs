@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::component::BoxFuture;
 use crate::core::Core;
+use crate::duration::FOREVER;
 use crate::error::{BoxError, Failure};
 use crate::lifecycle::{Cause, PartId};
 use crate::panics::{self, Caught, Panic};
@@ -141,7 +142,9 @@ pub(crate) async fn again(
 ) {
     let core = Arc::clone(&stop.core);
     let mut recent = VecDeque::new();
-    let mut delay = policy.first;
+    let longest = policy.longest.min(FOREVER);
+    let first = policy.first.min(longest);
+    let mut delay = first;
     loop {
         let began = Instant::now();
         let Err(mishap) = attempt(|| start(stop.clone())).await else {
@@ -149,7 +152,7 @@ pub(crate) async fn again(
         };
         let now = Instant::now();
         if now - began >= policy.window {
-            delay = policy.first;
+            delay = first;
         }
         recent.retain(|&then| now - then < policy.window);
         // While stopping nothing is started again, and the failure is the last word.
@@ -173,7 +176,7 @@ pub(crate) async fn again(
         if !stop.sleep(wait).await {
             return fail(&core, id, &mishap, on_failure);
         }
-        delay = (delay * 2).min(policy.longest);
+        delay = (delay * 2).min(longest);
     }
 }
 
