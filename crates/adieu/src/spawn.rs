@@ -62,6 +62,11 @@ where
         None => core
             .runtime
             .spawn(Tracked::new(Arc::clone(core), seat, false, future)),
+        // Spawned when the group is being cancelled already, it is somebody's cleanup.
+        Some(token) if token.is_cancelled() => {
+            core.runtime
+                .spawn(Tracked::new(Arc::clone(core), seat, false, future))
+        }
         Some(token) => {
             let member = token.wrap(future);
             let member = async move { member.await.map_err(|_| Cut::Cancelled) };

@@ -4,6 +4,7 @@ mod clues;
 
 mod blocking;
 mod children;
+mod groups;
 mod hooks;
 mod limits;
 mod notices;
