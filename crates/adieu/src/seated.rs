@@ -15,6 +15,27 @@ pin_project! {
         future: Caught<F>,
         id: u64,
         shields: u32,
+        outer: OuterShield,
+    }
+}
+
+/// Shields whoever polls this future as long as a shield is up inside it: a cut of the outer one is a cut of
+/// the inner one. Lowered also when the future is dropped.
+struct OuterShield(bool);
+
+impl OuterShield {
+    fn set(&mut self, up: bool) {
+        match (std::mem::replace(&mut self.0, up), up) {
+            (false, true) => seat::raise_shield(),
+            (true, false) => seat::lower_shield(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for OuterShield {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 
@@ -24,6 +45,7 @@ impl<F> Seated<F> {
             future: Caught::new(future),
             id,
             shields: 0,
+            outer: OuterShield(false),
         }
     }
 }
@@ -35,6 +57,7 @@ impl<F: Future> Future for Seated<F> {
         let this = self.project();
         let (polled, shields) = seat::occupy(*this.id, *this.shields, || this.future.poll(cx));
         *this.shields = shields;
+        this.outer.set(*this.shields > 0);
         polled
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 mod notices;
 mod restarts;
 mod setups;
+mod shields;
 mod snapshots;
 mod stop_handle;
 mod too_late;
