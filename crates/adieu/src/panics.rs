@@ -1,7 +1,7 @@
 //! Panics as failures: the message, and the place it came from.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
@@ -26,6 +26,7 @@ impl fmt::Display for Panic {
 
 thread_local! {
     static LAST_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Remembers where panics happen; the hook that was there before still runs after ours.
@@ -38,9 +39,20 @@ pub(crate) fn remember_places() {
         panic::set_hook(Box::new(move |info| {
             let place = info.location().map(ToString::to_string);
             let _ = LAST_PLACE.try_with(|last| last.replace(place));
-            before(info);
+            if !QUIET.try_with(Cell::get).unwrap_or(false) {
+                before(info);
+            }
         }));
     });
+}
+
+/// Runs code whose panic is an answer and no news: nothing is printed.
+pub(crate) fn quietly<T>(code: impl FnOnce() -> T) -> Result<T, Panic> {
+    remember_places();
+    QUIET.set(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(code)).map_err(describe);
+    QUIET.set(false);
+    result
 }
 
 /// What a caught payload says. Called on the thread that panicked.

@@ -16,7 +16,7 @@ use crate::lifecycle::{Cause, Exit};
 use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
 use crate::settings::Settings;
-use crate::{setup, signal};
+use crate::{panics, setup, signal};
 
 /// A service inside a larger program or a test: no runtime of its own, no signal handlers unless asked, any
 /// number of them at once.
@@ -121,6 +121,14 @@ impl Scope {
                     .to_owned(),
             )
         })?;
+        // There is no other way to ask.
+        if panics::quietly(|| drop(tokio::time::sleep(Duration::ZERO))).is_err() {
+            return Err(Error::config(
+                "a scope needs the runtime's timers, and they are disabled here: call `enable_time` or `enable_all` on \
+                 the runtime's builder"
+                    .to_owned(),
+            ));
+        }
         let what = "signal handlers could not be installed";
         let system = |cause| Error::new(ErrorKind::System { what, cause });
         let signals = self

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::app::App;
 use crate::core::Core;
 use crate::error::{BoxError, Error, ErrorKind, Failure};
-use crate::lifecycle::{End, Event};
+use crate::lifecycle::{Cause, End, Event};
 use crate::report::Ledger;
 use crate::seated::Seated;
 
@@ -17,6 +17,11 @@ struct Ending<'core> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
+        if self.end == End::Cancelled {
+            // Has no effect if it was cancelled because of a stop.
+            let why = "the scope was dropped".into();
+            self.core.request_stop(Cause::Requested(why));
+        }
         self.core.tell(Event::SetupEnded(self.end));
     }
 }

@@ -9,6 +9,7 @@ mod hooks;
 mod limits;
 mod notices;
 mod restarts;
+mod scopes;
 mod setups;
 mod shields;
 mod snapshots;
