@@ -280,6 +280,10 @@ impl Conductor {
 
     fn end(&mut self, exit: Exit, now: Time) {
         self.core.roster.close();
+        // After an orderly stop nothing is left to be named or told. A third signal comes before all that.
+        self.abandon_work(now);
+        self.core.stop.cancel();
+        self.core.roster.wake_all();
         self.name_the_cancelled(now);
         self.ledger(|ledger| ledger.ended(now, exit));
         self.say(now, Notice::Ended { exit });

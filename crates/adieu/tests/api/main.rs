@@ -14,4 +14,6 @@ mod setups;
 mod shields;
 mod snapshots;
 mod stop_handle;
+#[cfg(feature = "testing")]
+mod third_signal;
 mod too_late;
