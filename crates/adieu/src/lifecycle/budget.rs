@@ -73,12 +73,15 @@ impl Budget {
         }
     }
 
-    /// What is left when somebody is in a hurry: no announcement, no drain, short slices for the rest.
-    pub(super) fn hurried(now: Time, grace: Duration) -> Self {
-        let end = now + grace;
-        Self {
-            limits: [now, now, now + grace / 4, now + grace * 3 / 4, end],
+    /// What is left when somebody is in a hurry: no announcement, no drain, short slices for the rest, and
+    /// no limit later than it was.
+    pub(super) fn hurried(&self, now: Time, grace: Duration) -> Self {
+        let grace = grace.min(self.end().saturating_sub(now));
+        let mut limits = [now, now, now + grace / 4, now + grace * 3 / 4, now + grace];
+        for (new, old) in limits.iter_mut().zip(self.limits) {
+            *new = old.min(*new);
         }
+        Self { limits }
     }
 
     /// When `phase` must be over.
@@ -105,13 +108,7 @@ impl Budget {
 
     /// Shares what is left of `phase` among parts that take their turns one after the other.
     pub(super) fn turns(&self, phase: Phase, now: Time, parts: usize) -> Turns {
-        let limit = self.limit(phase);
-        let left = limit.saturating_sub(now);
-        let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
-        Turns {
-            limit,
-            reserve: left / 2 / parts,
-        }
+        Turns::share(self.limit(phase), now, parts)
     }
 }
 
@@ -128,6 +125,35 @@ impl Turns {
     pub(super) fn deadline(&self, after: usize) -> Time {
         let kept = self.reserve * u32::try_from(after).unwrap_or(u32::MAX);
         self.limit.saturating_sub(kept)
+    }
+
+    /// What is left, shared anew among so many.
+    pub(super) fn shared_anew(&self, now: Time, parts: usize) -> Self {
+        Self::share(self.limit, now, parts)
+    }
+
+    fn share(limit: Time, now: Time, parts: usize) -> Self {
+        let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
+        Self {
+            limit,
+            reserve: limit.saturating_sub(now) / 2 / parts,
+        }
+    }
+
+    /// The same turns in less time. Everything from `now` on shrinks alike, so that no turn ends later than
+    /// it would have and none is lost.
+    pub(super) fn squeezed(&self, now: Time, limit: Time) -> Self {
+        let before = self.limit.saturating_sub(now).as_nanos();
+        let after = limit.saturating_sub(now).as_nanos();
+        let reserve = match before {
+            0 => 0,
+            // Rounded up: a reserve too short would let the turns before it end later.
+            _ => (self.reserve.as_nanos() * after).div_ceil(before),
+        };
+        Self {
+            limit,
+            reserve: Duration::from_nanos(u64::try_from(reserve).unwrap_or(u64::MAX)),
+        }
     }
 }
 
@@ -176,12 +202,47 @@ mod tests {
 
         #[test]
         fn every_turn_is_later_than_the_one_before(parts in 1_usize..50, left in 1_u64..60_000) {
-            let budget = Budget::hurried(Duration::ZERO, Duration::from_millis(left) * 4);
-            let turns = budget.turns(Phase::Cancel, Duration::ZERO, parts);
+            let grace = Duration::from_millis(left);
+            let turns = Turns::share(grace, Duration::ZERO, parts);
             let deadlines: Vec<_> = (0..parts).rev().map(|after| turns.deadline(after)).collect();
             prop_assert!(deadlines.is_sorted());
-            prop_assert!(deadlines[0] >= budget.limit(Phase::Cancel) / 2);
-            prop_assert_eq!(deadlines[parts - 1], budget.limit(Phase::Cancel));
+            prop_assert!(deadlines[0] >= grace / 2);
+            prop_assert_eq!(deadlines[parts - 1], grace);
+        }
+
+        #[test]
+        fn hurry_makes_no_limit_later_and_keeps_the_slices(
+            (grace, demand) in demand(), at in 0_u64..100, hurry in 1_u64..20_000,
+        ) {
+            let calm = Budget::divide(Duration::ZERO, grace, demand);
+            let now = grace * u32::try_from(at).unwrap_or(0) / 100;
+            let hurried = calm.hurried(now, Duration::from_millis(hurry));
+            let limits: Vec<_> = Phase::ALL.iter().map(|&phase| hurried.limit(phase)).collect();
+            prop_assert!(limits.is_sorted());
+            prop_assert!(Phase::ALL.iter().all(|&phase| hurried.limit(phase) <= calm.limit(phase)));
+            prop_assert!(hurried.end() <= now + Duration::from_millis(hurry));
+            for phase in [Phase::Cancel, Phase::Release, Phase::Save] {
+                let had = calm.slice(phase, Duration::ZERO) > Duration::ZERO && now < calm.limit(phase);
+                prop_assert!(!had || hurried.limit(phase) > now);
+            }
+        }
+
+        #[test]
+        fn squeezed_turns_end_sooner_and_in_order(
+            parts in 1_usize..50, left in 1_000_u64..60_000, at in 0_u64..100, keep in 1_u64..=100,
+        ) {
+            let grace = Duration::from_millis(left);
+            let turns = Turns::share(grace, Duration::ZERO, parts);
+            let now = grace * u32::try_from(at).unwrap_or(0) / 100;
+            let limit = now + (grace - now) * u32::try_from(keep).unwrap_or(0) / 100;
+            let squeezed = turns.squeezed(now, limit);
+            let to_come: Vec<_> = (0..parts).rev().filter(|&after| turns.deadline(after) > now).collect();
+            let deadlines: Vec<_> = to_come.iter().map(|&after| squeezed.deadline(after)).collect();
+            prop_assert!(deadlines.is_sorted_by(|before, after| before < after));
+            prop_assert_eq!(deadlines.last(), Some(&limit));
+            for (deadline, after) in deadlines.into_iter().zip(to_come) {
+                prop_assert!(deadline <= turns.deadline(after));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! An event first changes what is known ([`Machine::take`]); then the machine moves as far as its knowledge
 //! and the time allow ([`Machine::advance`]). Nothing else changes the state, so these hold in any order of
-//! events, and `tests/machine.rs` tries the orders:
+//! events, and `tests/machine` tries the orders:
 //!
 //! - phases only move forward;
 //! - a resource is closed once, after every user of it has an outcome, and after all that opened later;
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use super::budget::{Budget, Turns};
 use super::event::{Action, End, Event};
+use super::part::{Part, Status};
 use super::plan::{Terms, demand};
 use super::state::{Cause, Exit, Moment, Outcome, PartId, Phase, Role, StopSignal, Time};
 
@@ -31,23 +32,6 @@ enum State {
     Release,
     Save,
     Ended,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Status {
-    Opening,
-    Live,
-    Closing(Time),
-    Settled(Outcome),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Part {
-    role: Role,
-    limit: Option<Time>,
-    status: Status,
-    /// Work whose own limit was reached and that was told so.
-    told: bool,
 }
 
 /// The life cycle of one service.
@@ -123,17 +107,7 @@ impl Machine {
     fn take(&mut self, event: Event, now: Time, todo: &mut Vec<Action>) {
         match event {
             Event::Registered(id, role, limit) => {
-                let status = if role == Role::Resource {
-                    Status::Opening
-                } else {
-                    Status::Live
-                };
-                self.parts.entry(id).or_insert(Part {
-                    role,
-                    limit,
-                    status,
-                    told: false,
-                });
+                self.parts.entry(id).or_insert(Part::new(role, limit));
                 if role == Role::Work {
                     self.idle = false;
                 }
@@ -159,10 +133,7 @@ impl Machine {
             }
             Event::Kill => {
                 // Nothing that is open may look closed: the rest of the report says where the end came.
-                self.cut |= self
-                    .parts
-                    .values()
-                    .any(|part| part.role == Role::Work && part.status == Status::Live);
+                self.cut |= self.parts.values().any(|part| part.is_live(Role::Work));
                 self.finish(Outcome::Abandoned, todo);
             }
             Event::Idle => self.idle = true,
@@ -179,24 +150,21 @@ impl Machine {
         let Some(part) = self.parts.get(&id) else {
             return;
         };
-        let outcome = match (part.role, part.status, end) {
-            (_, Status::Settled(_), _) => return,
-            (_, _, End::Failed | End::Misused) => Outcome::Failed,
-            // An opening that was given up for the stop is no work cut short.
-            (Role::Resource, Status::Opening, _) => Outcome::Cancelled,
-            (Role::Resource, _, End::Done) => Outcome::Closed,
-            (_, _, End::Done) => Outcome::Finished,
-            (_, _, End::Cancelled) => {
-                self.cut = true;
-                Outcome::Cancelled
-            }
+        let Some(outcome) = part.outcome(end) else {
+            return;
         };
+        // An opening that was given up for the stop is no work cut short.
+        self.cut |= outcome == Outcome::Cancelled && part.status != Status::Opening;
         self.failed |= outcome == Outcome::Failed;
         self.settle(id, outcome, todo);
     }
 
     fn setup_ended(&mut self, end: End, now: Time, todo: &mut Vec<Action>) {
         self.setup_running = false;
+        if matches!(self.state, State::Drain | State::CancelWork) {
+            // Work that it had registered may have come alive after the answer.
+            self.ask_whether_idle(todo);
+        }
         match end {
             End::Done if self.state == State::Starting => {
                 self.state = State::Running;
@@ -222,6 +190,8 @@ impl Machine {
         if !was_ready {
             demand.lame_duck = Time::ZERO;
         }
+        // What it still opens before it hears of the stop will have to be closed as well.
+        demand.resources |= self.setup_running;
         self.budget = Budget::divide(now, self.terms.grace, demand);
         self.lame_until = (now + demand.lame_duck).min(self.budget.limit(Phase::Announce));
         self.state = State::Announce;
@@ -234,18 +204,18 @@ impl Machine {
 
     /// Cuts the waiting short: new limits, never later than the old ones.
     fn hurry(&mut self, now: Time) {
-        let left = self.budget.end().saturating_sub(now);
-        self.budget = Budget::hurried(now, left.min(self.terms.hurry));
-        let (phase, parts) = match self.state {
+        self.budget = self.budget.hurried(now, self.terms.hurry);
+        let (phase, waiting) = match self.state {
             State::CancelWork | State::CancelHooks | State::CancelSeal => {
-                (Phase::Cancel, self.waiting(Moment::Cleanup) + 1)
+                (Phase::Cancel, self.waiting(Moment::Cleanup))
             }
             State::Release => (Phase::Release, self.open_resources()),
             State::Save => (Phase::Save, self.waiting(Moment::Exit)),
             _ => (Phase::Announce, self.waiting(Moment::Shutdown)),
         };
-        self.turns = self.budget.turns(phase, now, parts);
-        let by = self.turns.deadline(parts.saturating_sub(1));
+        self.turns = self.turns.squeezed(now, self.budget.limit(phase));
+        // Whoever is at it keeps the reserves of those that wait behind.
+        let by = self.turns.deadline(waiting);
         for part in self.parts.values_mut() {
             if let Status::Closing(old) = part.status {
                 part.status = Status::Closing(old.min(by));
@@ -267,7 +237,8 @@ impl Machine {
                         self.drain_began = now;
                         self.enter(Phase::Drain, now, 1, todo);
                         todo.push(Action::RequestStop(self.budget.limit(Phase::Drain)));
-                        self.watch_idle(todo);
+                        // Also if it was asked before: hooks, or others, may have started work since.
+                        self.ask_whether_idle(todo);
                     }
                     over
                 }
@@ -278,7 +249,7 @@ impl Machine {
                     self.is_drained() || now >= self.turns.deadline(self.waiting(Moment::Cleanup));
                 if over {
                     if !self.is_drained() {
-                        self.abandon_work(todo);
+                        self.abandon_work(Action::AbandonWork, todo);
                     }
                     self.state = State::CancelHooks;
                 }
@@ -299,9 +270,9 @@ impl Machine {
                     self.state = State::Release;
                     self.enter(Phase::Release, now, self.open_resources(), todo);
                 } else if now >= self.budget.limit(Phase::Cancel) && !self.sealing {
-                    // The answer is an `Event::Sealed`, which says what was abandoned.
+                    // The answer is an `Event::Sealed`, which says what was abandoned besides parts.
                     self.sealing = true;
-                    todo.push(Action::Seal);
+                    self.abandon_work(Action::Seal, todo);
                 }
                 self.sealed
             }
@@ -337,7 +308,9 @@ impl Machine {
             work.peek().is_some() && work.all(|part| matches!(part.status, Status::Settled(_)));
         if all_ended {
             // What a task started may outlive it; the service ends with the last of them.
-            self.watch_idle(todo);
+            if !self.watching {
+                self.ask_whether_idle(todo);
+            }
             if self.idle {
                 self.begin(Cause::AllTasksEnded, now, todo);
             }
@@ -361,7 +334,7 @@ impl Machine {
             let due = part
                 .limit
                 .is_some_and(|limit| now >= self.drain_began + limit);
-            if part.role == Role::Work && part.status == Status::Live && due && !part.told {
+            if part.is_live(Role::Work) && due && !part.told {
                 part.told = true;
                 todo.push(Action::CancelPart(*id));
             }
@@ -383,7 +356,7 @@ impl Machine {
         let mut waiting = self
             .parts
             .iter()
-            .filter(|(_, part)| part.role == role && part.status == Status::Live)
+            .filter(|(_, part)| part.is_live(role))
             .map(|(id, _)| *id);
         // Last opened, first closed; hooks in the order of registration.
         let next = if role == Role::Resource {
@@ -394,6 +367,10 @@ impl Machine {
         let Some(id) = next else { return false };
         let after = waiting.count();
         if let Some(part) = self.parts.get_mut(&id) {
+            if self.turns.deadline(after) <= now {
+                // More are waiting than were foreseen, or a tick came late.
+                self.turns = self.turns.shared_anew(now, after + 1);
+            }
             let by = self.turns.deadline(after);
             let by = part.limit.map_or(by, |limit| by.min(now + limit));
             part.status = Status::Closing(by);
@@ -407,22 +384,23 @@ impl Machine {
         todo.push(Action::Enter(phase, self.budget.limit(phase)));
     }
 
-    fn watch_idle(&mut self, todo: &mut Vec<Action>) {
-        if !self.watching {
-            self.watching = true;
-            todo.push(Action::WatchIdle);
-        }
+    /// Forgets the answer that was given before, if any: work may have come since.
+    fn ask_whether_idle(&mut self, todo: &mut Vec<Action>) {
+        self.watching = true;
+        self.idle = false;
+        todo.push(Action::WatchIdle);
     }
 
     fn is_drained(&self) -> bool {
         self.idle && !self.setup_running
     }
 
-    fn abandon_work(&mut self, todo: &mut Vec<Action>) {
-        todo.push(Action::AbandonWork);
-        self.cut = true;
-        self.setup_running = false;
+    /// What is no part is told of by `Event::Sealed`, except for `setup`.
+    fn abandon_work(&mut self, order: Action, todo: &mut Vec<Action>) {
+        todo.push(order);
         let alive: Vec<_> = self.live(Role::Work).collect();
+        self.cut |= self.setup_running || !alive.is_empty();
+        self.setup_running = false;
         for id in alive {
             self.settle(id, Outcome::Abandoned, todo);
         }
@@ -466,7 +444,7 @@ impl Machine {
     fn live(&self, role: Role) -> impl Iterator<Item = PartId> + '_ {
         self.parts
             .iter()
-            .filter(move |(_, part)| part.role == role && part.status == Status::Live)
+            .filter(move |(_, part)| part.is_live(role))
             .map(|(id, _)| *id)
     }
 
@@ -495,12 +473,13 @@ impl Machine {
             State::Drain => self
                 .parts
                 .values()
-                .filter(|part| part.role == Role::Work && part.status == Status::Live && !part.told)
+                .filter(|part| part.is_live(Role::Work) && !part.told)
                 .filter_map(|part| part.limit.map(|limit| self.drain_began + limit))
                 .chain([self.budget.limit(Phase::Drain)])
                 .min(),
             State::CancelWork => Some(self.turns.deadline(self.waiting(Moment::Cleanup))),
-            State::CancelSeal => Some(self.budget.limit(Phase::Cancel)),
+            // The answer to `Action::Seal` depends on nobody's code, so no time is set for it.
+            State::CancelSeal => (!self.sealing).then(|| self.budget.limit(Phase::Cancel)),
             State::CancelHooks | State::Release | State::Save => self.closing().map(|(_, by)| by),
         };
         if next != self.wake {

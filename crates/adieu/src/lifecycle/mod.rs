@@ -6,6 +6,7 @@
 mod budget;
 mod event;
 mod machine;
+mod part;
 mod plan;
 mod state;
 

@@ -1,0 +1,114 @@
+//! Single orders worth a name: each was once answered wrongly.
+
+use std::time::Duration;
+
+use adieu::lifecycle::{End, Outcome, PartId, Phase, Role};
+
+use crate::model::{RESOURCE, TERMS, WORK, calm};
+use crate::world::{Move, Scenario, World};
+
+/// Plays the moves, each of which must be possible and break nothing.
+fn play(scenario: &Scenario, moves: &[Move]) -> World {
+    let mut world = World::new(scenario);
+    for next in moves {
+        let possible = world.moves(scenario);
+        assert!(possible.contains(next), "{next:?} is none of {possible:?}");
+        world.apply(scenario, *next);
+        assert!(
+            world.auditor.breaches.is_empty(),
+            "{:?}",
+            world.auditor.breaches
+        );
+    }
+    world
+}
+
+/// Signals, pauses, and a `setup` that goes on.
+fn any(parts: &[(Role, Option<Duration>)]) -> Scenario {
+    Scenario {
+        stubborn: true,
+        signals: true,
+        pauses: 1,
+        ..calm(parts)
+    }
+}
+
+const SET_UP: [Move; 2] = [Move::Register, Move::Open];
+/// Nobody is there to wait for.
+const TO_RELEASE: [Move; 3] = [Move::Stop, Move::Tell(0), Move::Tell(0)];
+
+#[test]
+fn hurry_leaves_a_turn_to_whoever_waits_behind_a_close_that_hangs() {
+    let scenario = any(&[RESOURCE, RESOURCE]);
+    let start = [SET_UP, SET_UP].concat();
+    let moves = [
+        &start[..],
+        &[Move::SetupEnds(End::Done)],
+        &TO_RELEASE,
+        &[Move::Hurry],
+    ]
+    .concat();
+    let mut world = play(&scenario, &moves);
+    assert_eq!(world.auditor.phase(), Some(Phase::Release));
+    world.apply(&scenario, Move::Wake);
+    assert_eq!(world.auditor.outcome(PartId(1)), Some(Outcome::Abandoned));
+    // The other one has begun and still has time.
+    assert_eq!(world.auditor.outcome(PartId(0)), None);
+    assert!(world.wake.is_some_and(|at| at > world.now));
+}
+
+#[test]
+fn hurry_late_in_a_phase_gives_it_no_time_again() {
+    let scenario = any(&[RESOURCE]);
+    let start = [Move::Register, Move::Open, Move::SetupEnds(End::Done)];
+    let moves = [&start[..], &TO_RELEASE, &[Move::Pause]].concat();
+    let calm = play(&scenario, &moves);
+    let mut hurried = calm.clone();
+    hurried.apply(&scenario, Move::Hurry);
+    assert!(hurried.wake.is_some() && hurried.wake <= calm.wake);
+    assert!(hurried.wake <= Some(hurried.now + TERMS.hurry));
+}
+
+#[test]
+fn work_that_a_stubborn_setup_starts_late_has_its_outcome_before_the_release() {
+    let scenario = any(&[RESOURCE, WORK]);
+    // Cancelled, then abandoned; then it goes on and starts work, which hangs.
+    let moves = [
+        Move::Register,
+        Move::Open,
+        Move::Stop,
+        Move::Tell(0),
+        Move::Wake,
+        Move::Pause,
+        Move::Register,
+        Move::Launch,
+        Move::Wake,
+    ];
+    let mut world = play(&scenario, &moves);
+    while world.auditor.phase() < Some(Phase::Release) {
+        let next = world.certain_moves()[0];
+        world.apply(&scenario, next);
+    }
+    assert_eq!(world.auditor.outcome(PartId(1)), Some(Outcome::Abandoned));
+    assert!(
+        world.auditor.breaches.is_empty(),
+        "{:?}",
+        world.auditor.breaches
+    );
+}
+
+#[test]
+fn nothing_is_called_idle_that_setup_has_registered_meanwhile() {
+    let scenario = any(&[WORK]);
+    // Asked before the work comes alive, answered "idle", and then setup ends.
+    let moves = [
+        Move::Register,
+        Move::Stop,
+        Move::Tell(0),
+        Move::Launch,
+        Move::SetupEnds(End::Cancelled),
+    ];
+    let world = play(&scenario, &moves);
+    assert_eq!(world.auditor.phase(), Some(Phase::Drain));
+    assert_eq!(world.auditor.outcome(PartId(0)), None);
+}
