@@ -17,8 +17,8 @@ struct Door {
     listeners: Vec<Arc<Core>>,
     /// Caught, but not yet handed to anybody.
     early: Vec<StopSignal>,
-    /// When the last interrupt came.
-    last_interrupt: Option<Instant>,
+    /// When a key was last pressed for an interrupt.
+    last_press: Option<Instant>,
     /// Catches that are not yet, or still, somebody's.
     catches: usize,
     #[cfg(unix)]
@@ -28,7 +28,7 @@ struct Door {
 static DOOR: Mutex<Door> = Mutex::new(Door {
     listeners: Vec::new(),
     early: Vec::new(),
-    last_interrupt: None,
+    last_press: None,
     catches: 0,
     #[cfg(unix)]
     before: Vec::new(),
@@ -100,18 +100,32 @@ fn leave(door: &mut Door) {
     }
 }
 
-/// Two interrupts within this time are one key press: a terminal sends it to the whole group, and a wrapper
-/// such as `timeout` or `npm` passes it on once more. Nobody presses twice as fast.
-const ONE_PRESS: Duration = Duration::from_millis(20);
+/// Who sent a signal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    /// Somebody at the keyboard: the kernel tells the whole foreground group.
+    Terminal,
+    /// A process, through `kill`.
+    Process,
+}
+
+/// A key press comes in twice if a wrapper such as `timeout` or `npm` passes it on: from the terminal, and
+/// within this time from the wrapper. Two signals that processes sent are two, however fast they follow.
+const PASSED_ON: Duration = Duration::from_millis(20);
 
 /// A signal has come in.
-fn knock(signal: StopSignal) {
+fn knock(signal: StopSignal, sender: Sender) {
     let listeners = {
         let mut door = door();
         if signal == StopSignal::Interrupt {
-            let before = door.last_interrupt.replace(Instant::now());
-            if before.is_some_and(|before| before.elapsed() < ONE_PRESS) {
-                return;
+            match sender {
+                Sender::Terminal => door.last_press = Some(Instant::now()),
+                Sender::Process => {
+                    let press = door.last_press.take();
+                    if press.is_some_and(|press| press.elapsed() < PASSED_ON) {
+                        return;
+                    }
+                }
             }
         }
         if door.listeners.is_empty() {
@@ -135,7 +149,7 @@ mod platform {
     use std::sync::OnceLock;
     use std::thread;
 
-    use super::{Door, knock};
+    use super::{Door, Sender, knock};
     use crate::lifecycle::StopSignal;
     use crate::sys;
 
@@ -177,11 +191,14 @@ mod platform {
                 let mut bytes = [0; 16];
                 while let Ok(count @ 1..) = reader.read(&mut bytes) {
                     for byte in &bytes[..count] {
-                        if let Some((_, signal)) = CAUGHT
-                            .iter()
-                            .find(|(number, _)| *number == i32::from(*byte))
-                        {
-                            knock(*signal);
+                        let (number, typed) = sys::read_byte(*byte);
+                        let sender = if typed {
+                            Sender::Terminal
+                        } else {
+                            Sender::Process
+                        };
+                        if let Some((_, signal)) = CAUGHT.iter().find(|(it, _)| *it == number) {
+                            knock(*signal, sender);
                         }
                     }
                 }

@@ -38,7 +38,7 @@ pub(crate) fn coarse_now() -> Duration {
 }
 
 #[cfg(unix)]
-pub(crate) use unix::{Disposition, install, is_ignored, restore};
+pub(crate) use unix::{Disposition, install, is_ignored, read_byte, restore};
 
 #[cfg(unix)]
 mod unix {
@@ -53,8 +53,24 @@ mod unix {
     /// Where the handler writes. Set once, before the first handler, to a descriptor that is never closed.
     static PIPE: AtomicI32 = AtomicI32::new(-1);
 
-    extern "C" fn on_signal(number: libc::c_int) {
-        let byte = number.to_le_bytes()[0];
+    /// Set in the byte of a signal that was typed at the terminal; signal numbers are smaller.
+    const TYPED: u8 = 0x80;
+
+    /// The signal's number, and whether it was typed at the terminal.
+    pub(crate) const fn read_byte(byte: u8) -> (i32, bool) {
+        ((byte & !TYPED) as i32, byte & TYPED != 0)
+    }
+
+    /// Whether the kernel sent it by itself, as it does for a key of the terminal. Known on Linux only.
+    const fn is_typed(code: libc::c_int) -> bool {
+        const SI_KERNEL: libc::c_int = 0x80;
+        cfg!(target_os = "linux") && code == SI_KERNEL
+    }
+
+    extern "C" fn on_signal(number: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: with SA_SIGINFO the system passes a pointer to a siginfo that is valid during the call.
+        let typed = unsafe { is_typed((*info).si_code) };
+        let byte = number.to_le_bytes()[0] | if typed { TYPED } else { 0 };
         // SAFETY: only async-signal-safe calls: `write` to a non-blocking descriptor that stays open, from a
         // local byte. `errno` belongs to the interrupted code, so it is put back.
         unsafe {
@@ -94,8 +110,8 @@ mod unix {
         // SAFETY: all-zero is a valid sigaction with an empty mask.
         let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
         action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-        action.sa_flags = libc::SA_RESTART;
-        // SAFETY: the handler has the signature that `sa_flags` without SA_SIGINFO asks for and is
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+        // SAFETY: the handler has the signature that `sa_flags` with SA_SIGINFO asks for and is
         // async-signal-safe; the old action is not asked for.
         if unsafe { libc::sigaction(number, &raw const action, std::ptr::null_mut()) } == -1 {
             return Err(io::Error::last_os_error());

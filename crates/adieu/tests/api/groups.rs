@@ -25,7 +25,7 @@ async fn in_task<Fut: Future<Output = ()> + Send + 'static>(
 
 #[tokio::test(start_paused = true)]
 async fn results_come_back_typed_in_the_order_of_spawning() {
-    in_task(|stop| async move {
+    let _ = in_task(|stop| async move {
         let mut group = stop.group::<u64, io::Error>();
         for number in 0..10_u64 {
             let member = move |_| async move {
@@ -103,7 +103,7 @@ async fn a_member_that_panics_is_the_groups_to_tell() {
 
 #[tokio::test(start_paused = true)]
 async fn failures_while_being_cancelled_are_told_too() {
-    in_task(|stop| async move {
+    let _ = in_task(|stop| async move {
         let mut group = stop.group::<(), &str>();
         group.spawn("first", |_| async { Err("first") }).expect("running");
         let second = |stop: Stop| async move {
@@ -186,7 +186,7 @@ async fn a_dropped_group_cancels_its_members_and_their_children() {
 async fn a_group_inside_a_group_is_cancelled_with_it() {
     let inner = Flag::default();
     let theirs = inner.clone();
-    in_task(|stop| async move {
+    let _ = in_task(|stop| async move {
         let mut group = stop.group::<(), &str>();
         let nest = move |stop: Stop| async move {
             let mut nested = stop.group::<(), &str>();
@@ -213,7 +213,7 @@ async fn a_group_inside_a_group_is_cancelled_with_it() {
 async fn cleanup_spawned_while_the_group_is_cancelled_still_runs() {
     let diary = Diary::default();
     let theirs = diary.clone();
-    in_task(|stop| async move {
+    let _ = in_task(|stop| async move {
         let mut group = stop.group::<(), &str>();
         let member = move |stop: Stop| async move {
             let _guard = OnDrop(Some(move || {
