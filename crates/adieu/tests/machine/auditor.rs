@@ -464,16 +464,25 @@ impl Auditor {
         self.insist(Promise::WakeIsAsked, has_wake, || {
             format!("{wake:?} at {now:?}")
         });
-        if self.phase() == Some(Phase::Drain) {
-            let overdue = self.parts.values().any(|part| {
-                let due = part
-                    .limit
-                    .is_some_and(|limit| now >= self.drain_began + limit);
-                part.role == Role::Work && part.outcome.is_none() && due && !part.told_to_cancel
-            });
-            self.insist(Promise::OwnLimitHolds, !overdue, || {
-                "work beyond its own limit was not cancelled".into()
-            });
-        }
+        self.check_due(now, wake);
+    }
+
+    /// Whoever has a deadline is woken for by then, and not left alone after it.
+    fn check_due(&mut self, now: Time, wake: Option<Time>) {
+        let in_drain = self.phase() == Some(Phase::Drain);
+        let drain_began = self.drain_began;
+        let open = |part: &&Record| part.outcome.is_none();
+        let due = |at: Time| now >= at || wake.is_none_or(|wake| wake > at);
+        let overdue = self.parts.values().filter(open).any(|part| {
+            let untold = part.role == Role::Work && in_drain && !part.told_to_cancel;
+            untold && part.limit.is_some_and(|limit| due(drain_began + limit))
+        });
+        self.insist(Promise::OwnLimitHolds, !overdue, || {
+            format!("own limits in the drain: woken at {wake:?}")
+        });
+        let overrun = (self.parts.values().filter(open)).any(|part| part.close_by.is_some_and(due));
+        self.insist(Promise::InTime, !overrun, || {
+            format!("a close that is due: woken at {wake:?}")
+        });
     }
 }

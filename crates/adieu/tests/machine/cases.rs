@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use adieu::lifecycle::{End, Outcome, PartId, Phase, Role};
 
-use crate::model::{RESOURCE, TERMS, WORK, calm};
+use crate::model::{CLEANUP, RESOURCE, TERMS, WORK, calm};
 use crate::world::{Move, Scenario, World};
 
 /// Plays the moves, each of which must be possible and break nothing.
@@ -71,25 +71,27 @@ fn hurry_late_in_a_phase_gives_it_no_time_again() {
 
 #[test]
 fn work_that_a_stubborn_setup_starts_late_has_its_outcome_before_the_release() {
-    let scenario = any(&[RESOURCE, WORK]);
-    // Cancelled, then abandoned; then it goes on and starts work, which hangs.
+    let scenario = any(&[RESOURCE, CLEANUP, WORK]);
+    // Cancelled, then abandoned; then, while the cleanup runs, it goes on and starts work, which hangs.
     let moves = [
         Move::Register,
         Move::Open,
+        Move::Register,
         Move::Stop,
-        Move::Tell(0),
         Move::Wake,
-        Move::Pause,
+        Move::Wake,
         Move::Register,
         Move::Launch,
-        Move::Wake,
+        Move::Finish(1, End::Done),
     ];
     let mut world = play(&scenario, &moves);
+    assert_eq!(world.auditor.phase(), Some(Phase::Cancel));
+    assert_eq!(world.auditor.outcome(PartId(2)), None);
     while world.auditor.phase() < Some(Phase::Release) {
         let next = world.certain_moves()[0];
         world.apply(&scenario, next);
     }
-    assert_eq!(world.auditor.outcome(PartId(1)), Some(Outcome::Abandoned));
+    assert_eq!(world.auditor.outcome(PartId(2)), Some(Outcome::Abandoned));
     assert!(
         world.auditor.breaches.is_empty(),
         "{:?}",

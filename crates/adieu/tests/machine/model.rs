@@ -90,7 +90,7 @@ pub(crate) const TERMS: Terms = Terms {
 pub(crate) const WORK: (Role, Option<Duration>) = (Role::Work, None);
 pub(crate) const RESOURCE: (Role, Option<Duration>) = (Role::Resource, None);
 const SHUTDOWN: (Role, Option<Duration>) = (Role::Hook(Moment::Shutdown), None);
-const CLEANUP: (Role, Option<Duration>) = (Role::Hook(Moment::Cleanup), None);
+pub(crate) const CLEANUP: (Role, Option<Duration>) = (Role::Hook(Moment::Cleanup), None);
 const EXIT: (Role, Option<Duration>) = (Role::Hook(Moment::Exit), None);
 
 /// Nothing fails, nobody hurries, all listen, and things happen when they are due.
@@ -236,4 +236,5 @@ fn setup_that_does_not_listen() {
     explore(stubborn(&[RESOURCE, WORK]));
     explore(stubborn(&[RESOURCE, RESOURCE]));
     explore(stubborn(&[SHUTDOWN, SHUTDOWN, CLEANUP]));
+    explore(stubborn(&[CLEANUP, WORK]));
 }

@@ -66,6 +66,8 @@ pub(crate) enum Move {
     Hurry,
     Kill,
     Pause,
+    /// A tick half-way to the time it was asked for.
+    WakeEarly,
     Wake,
     Oversleep,
 }
@@ -202,7 +204,9 @@ impl World {
             Urgency::Stopping | Urgency::Killed => {}
         }
         if self.wake.is_some_and(|at| at > self.now) {
-            moves.extend((self.pauses > 0).then_some(Move::Pause));
+            if self.pauses > 0 {
+                moves.extend([Move::Pause, Move::WakeEarly]);
+            }
             moves.extend((self.oversleeps > 0).then_some(Move::Oversleep));
         }
         moves
@@ -330,10 +334,11 @@ impl World {
                 self.urgency = Urgency::Killed;
                 self.step(Event::Kill);
             }
-            Move::Pause => {
-                self.pauses -= 1;
-                let left = self.wake.unwrap_or(self.now).saturating_sub(self.now);
-                self.now += left / 2;
+            Move::Pause => self.pause(),
+            Move::WakeEarly => {
+                self.pause();
+                self.wake = None;
+                self.step(Event::Tick);
             }
             Move::Wake => self.tick(Duration::ZERO),
             Move::Oversleep => {
@@ -342,6 +347,12 @@ impl World {
                 self.tick(scenario.terms.grace / 3);
             }
         }
+    }
+
+    fn pause(&mut self) {
+        self.pauses -= 1;
+        let left = self.wake.unwrap_or(self.now).saturating_sub(self.now);
+        self.now += left / 2;
     }
 
     fn tick(&mut self, late: Duration) {
