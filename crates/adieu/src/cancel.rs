@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 use tokio::sync::Notify;
@@ -42,6 +42,7 @@ impl Token {
             future: Some(future),
             notified: Arc::clone(&self.0.notify).notified_owned(),
             token: self.clone(),
+            registered: None,
         }
     }
 }
@@ -58,6 +59,8 @@ pin_project! {
         #[pin]
         notified: OwnedNotified,
         token: Token,
+        // The waker that `notified` knows. Asking it again would take its lock in every poll.
+        registered: Option<Waker>,
     }
 }
 
@@ -74,9 +77,19 @@ impl<F: Future> Future for Cancellable<F> {
             if let Poll::Ready(output) = future.poll(cx) {
                 return Poll::Ready(Ok(output));
             }
-            // Only to be woken: once it has fired it says so for ever, and the flag says the same.
-            if !this.token.is_cancelled() && this.notified.poll(cx).is_pending() {
-                return Poll::Pending;
+            // Only to be woken: once it has fired it says so for ever, and the flag says the same. Set before
+            // the waiters are woken, so whoever finds it unset here has a waker that is still to be called.
+            let waker = cx.waker();
+            let is_registered =
+                (this.registered.as_ref()).is_some_and(|known| known.will_wake(waker));
+            if !this.token.is_cancelled() {
+                if is_registered {
+                    return Poll::Pending;
+                }
+                if this.notified.poll(cx).is_pending() {
+                    *this.registered = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
             }
             if seat::is_shielded() {
                 return Poll::Pending;

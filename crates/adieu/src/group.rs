@@ -288,7 +288,7 @@ where
                 return;
             }
             Err(Cut::Cancelled) => GroupCause::Task(TaskError::Cancelled),
-            Err(Cut::Panicked(panic)) => GroupCause::Task(panic.into()),
+            Err(Cut::Panicked(panic)) => GroupCause::Task((*panic).into()),
         };
         if harvest.first.is_none() {
             harvest.first = Some((index, cause));

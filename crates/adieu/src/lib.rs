@@ -38,6 +38,7 @@ mod sentinel;
 mod service;
 mod settings;
 mod setup;
+mod shard;
 mod signal;
 mod spawn;
 mod stop;
@@ -50,7 +51,7 @@ pub mod lifecycle;
 pub mod testing;
 
 pub use app::{App, ShutdownHandle};
-pub use component::{Ending, Resource, TaskPart};
+pub use component::{BlockingPart, Ending, HookPart, Resource, TaskPart};
 pub use duration::{InvalidDuration, parse_duration};
 pub use error::{BoxError, Error, Failure, Result, TaskError, TooLate};
 pub use group::{Cancelled, Group, GroupCause, GroupError};

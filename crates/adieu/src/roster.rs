@@ -15,6 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::lifecycle::PartId;
+use crate::shard::{Listed, Shard};
 use crate::sys;
 
 /// Tell when the count reaches zero.
@@ -26,54 +27,34 @@ const CLOSED: u64 = 4;
 const ONE: u64 = 8;
 
 /// What runs: decides how it is told to stop and what can be said of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WorkKind {
     Task,
     Blocking,
 }
 
-/// One living task.
+/// A task about to be listed.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: Cow<'static, str>,
     pub(crate) place: &'static Location<'static>,
-    born: Duration,
-    /// Known once the task has waited for something.
-    waker: Option<Waker>,
+    pub(crate) kind: WorkKind,
     /// The part this task is, if it is one by itself.
     pub(crate) part: Option<PartId>,
-    pub(crate) kind: WorkKind,
-    pub(crate) abandoned: bool,
 }
 
-impl Entry {
-    pub(crate) fn new(
-        name: Cow<'static, str>,
-        place: &'static Location<'static>,
-        kind: WorkKind,
-        part: Option<PartId>,
-    ) -> Self {
-        Self {
-            name,
-            place,
-            born: sys::coarse_now(),
-            waker: None,
-            part,
-            kind,
-            abandoned: false,
-        }
-    }
-
-    pub(crate) fn age(&self) -> Duration {
-        sys::coarse_now().saturating_sub(self.born)
-    }
+/// What is left of a task that is not listed any more.
+pub(crate) struct Gone {
+    pub(crate) part: Option<PartId>,
+    /// Nobody waited for it any more: it is not counted.
+    pub(crate) abandoned: bool,
 }
 
 /// Where a task stands in the roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    shard: u16,
-    index: u32,
+    pub(crate) shard: u16,
+    pub(crate) index: u32,
 }
 
 /// What somebody else may know of a living task.
@@ -86,93 +67,13 @@ pub(crate) struct Sighting {
     pub(crate) kind: WorkKind,
 }
 
-enum Slot {
-    Taken(Entry),
-    /// The next free slot, or `NONE`.
-    Free(u32),
-}
-
-const NONE: u32 = u32::MAX;
-/// Slots are allocated in chunks: growing neither copies nor doubles, so memory is what the tasks need.
-const CHUNK: usize = 64;
-
-#[derive(Default)]
-struct Shard {
-    chunks: Vec<Box<[Slot]>>,
-    free: Option<u32>,
-}
-
-impl Shard {
-    fn insert(&mut self, entry: Entry) -> u32 {
-        let index = self.free.unwrap_or_else(|| self.grow());
-        let slot = self.slot(index);
-        let next = match std::mem::replace(slot, Slot::Taken(entry)) {
-            Slot::Free(next) if next != NONE => Some(next),
-            _ => None,
-        };
-        self.free = next;
-        index
-    }
-
-    fn grow(&mut self) -> u32 {
-        let first = u32::try_from(self.chunks.len() * CHUNK).unwrap_or(NONE);
-        let last = first + u32::try_from(CHUNK).unwrap_or(0) - 1;
-        let chunk =
-            (first..=last).map(|index| Slot::Free(if index == last { NONE } else { index + 1 }));
-        self.chunks.push(chunk.collect());
-        first
-    }
-
-    fn slot(&mut self, index: u32) -> &mut Slot {
-        let index = index as usize;
-        &mut self.chunks[index / CHUNK][index % CHUNK]
-    }
-
-    fn entry(&mut self, index: u32) -> Option<&mut Entry> {
-        match self.slot(index) {
-            Slot::Taken(entry) => Some(entry),
-            Slot::Free(_) => None,
-        }
-    }
-
-    fn remove(&mut self, index: u32) -> Option<Entry> {
-        let next = self.free.unwrap_or(NONE);
-        let slot = self.slot(index);
-        if matches!(slot, Slot::Free(_)) {
-            return None;
-        }
-        let taken = std::mem::replace(slot, Slot::Free(next));
-        self.free = Some(index);
-        match taken {
-            Slot::Taken(entry) => Some(entry),
-            Slot::Free(_) => None,
-        }
-    }
-
-    fn entries(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
-        (0_u32..)
-            .zip(self.chunks.iter_mut().flatten())
-            .filter_map(|(index, slot)| match slot {
-                Slot::Taken(entry) => Some((index, entry)),
-                Slot::Free(_) => None,
-            })
-    }
-}
-
-fn wakers(chunk: &[Slot]) -> Vec<Waker> {
-    let waker = |slot: &Slot| match slot {
-        Slot::Taken(entry) => entry.waker.clone(),
-        Slot::Free(_) => None,
-    };
-    chunk.iter().filter_map(waker).collect()
-}
-
 /// A shard on a cache line of its own, so that threads do not slow each other down.
 #[repr(align(128))]
 #[derive(Default)]
 struct Aligned(Mutex<Shard>);
 
 impl Aligned {
+    #[inline]
     fn lock(&self) -> std::sync::MutexGuard<'_, Shard> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,6 +113,7 @@ impl Roster {
     }
 
     /// A number for this task that no other living task in the process has, and that is not 0.
+    #[inline]
     pub(crate) fn id(&self, place: Place) -> u64 {
         (u64::from(self.number) << 48)
             | (u64::from(place.shard) << 32)
@@ -227,18 +129,21 @@ impl Roster {
     }
 
     /// Counts and lists a task; gives the entry back if no work may start.
+    #[inline]
     pub(crate) fn enter(&self, entry: Entry) -> Result<Place, Entry> {
         if self.count().is_err() {
             return Err(entry);
         }
         let shard = own_shard(self.shards.len());
-        let index = self.shards[shard].lock().insert(entry);
+        let now = sys::coarse_now();
+        let index = self.shards[shard].lock().insert(entry, now);
         Ok(Place {
             shard: u16::try_from(shard).unwrap_or(0),
             index,
         })
     }
 
+    #[inline]
     fn count(&self) -> Result<(), Closed> {
         // Acquire/release on every change of the word: what happened before a leave is seen by whoever
         // finds the count at zero afterwards. Compare-and-swap and not an addition that is undone: between
@@ -254,13 +159,18 @@ impl Roster {
     }
 
     /// Unlists a task. Unless it was abandoned, [`Roster::uncount`] follows.
-    pub(crate) fn leave(&self, place: Place) -> Option<Entry> {
-        self.shards[usize::from(place.shard)]
-            .lock()
-            .remove(place.index)
+    #[inline]
+    pub(crate) fn leave(&self, place: Place) -> Option<Gone> {
+        let mut shard = self.shards[usize::from(place.shard)].lock();
+        let (gone, waker) = shard.remove(place.index)?;
+        // What the drop of a waker does is not ours to know.
+        drop(shard);
+        drop(waker);
+        Some(gone)
     }
 
     /// The second half of leaving, after what the task's end means has been said.
+    #[inline]
     pub(crate) fn uncount(&self) -> Left {
         Self::left(self.state.fetch_sub(ONE, Ordering::AcqRel) - ONE)
     }
@@ -294,20 +204,16 @@ impl Roster {
 
     /// Remembers how to wake a task that waits, so that it can be cancelled.
     pub(crate) fn set_waker(&self, place: Place, waker: &Waker) {
-        if let Some(entry) = self.shards[usize::from(place.shard)]
+        self.shards[usize::from(place.shard)]
             .lock()
-            .entry(place.index)
-        {
-            entry.waker = Some(waker.clone());
-        }
+            .set_waker(place.index, waker);
     }
 
     /// Wakes every waiting task. The wakers are called outside the lock, a chunk at a time.
     pub(crate) fn wake_all(&self) {
         for shard in &self.shards {
-            for number in 0.. {
-                let Some(wakers) = shard.lock().chunks.get(number).map(|chunk| wakers(chunk))
-                else {
+            for chunk in 0.. {
+                let Some(wakers) = shard.lock().wakers(chunk) else {
                     break;
                 };
                 wakers.into_iter().for_each(Waker::wake);
@@ -318,18 +224,22 @@ impl Roster {
     /// Everything alive.
     pub(crate) fn sightings(&self) -> Vec<Sighting> {
         let mut found = Vec::new();
-        self.each(|id, entry| found.push(Sighting::of(id, entry)));
+        for (number, shard) in (0..).zip(&self.shards) {
+            shard
+                .lock()
+                .each(|index, task| found.push(self.sighting(number, index, &task)));
+        }
         found
     }
 
     /// Uncounts everything alive and gives its description: nobody waits for it any more.
     pub(crate) fn abandon_all(&self) -> Vec<Sighting> {
         let mut found = Vec::new();
-        self.each(|id, entry| {
-            if !std::mem::replace(&mut entry.abandoned, true) {
-                found.push(Sighting::of(id, entry));
-            }
-        });
+        for (number, shard) in (0..).zip(&self.shards) {
+            shard
+                .lock()
+                .abandon(|index, task| found.push(self.sighting(number, index, &task)));
+        }
         self.state
             .fetch_sub(ONE * found.len() as u64, Ordering::AcqRel);
         found
@@ -340,55 +250,33 @@ impl Roster {
         if id >> 48 != u64::from(self.number) {
             return None;
         }
-        let shard = self.shards.get(usize::try_from(id >> 32 & 0xffff).ok()?)?;
         let index = u32::try_from(id & 0xffff_ffff).ok()?.checked_sub(1)?;
-        let mut shard = shard.lock();
-        (index as usize / CHUNK < shard.chunks.len())
-            .then(|| shard.entry(index).map(|entry| Sighting::of(id, entry)))
-            .flatten()
+        let shard = u16::try_from(id >> 32 & 0xffff).ok()?;
+        self.see(Place { shard, index })
     }
 
-    fn each(&self, mut see: impl FnMut(u64, &mut Entry)) {
-        for (number, shard) in (0_u16..).zip(&self.shards) {
-            for (index, entry) in shard.lock().entries() {
-                see(
-                    self.id(Place {
-                        shard: number,
-                        index,
-                    }),
-                    entry,
-                );
-            }
-        }
-    }
-}
-
-impl Sighting {
-    /// A task that has just left.
-    pub(crate) fn of_gone(entry: &Entry) -> Self {
-        Self::of(0, entry)
+    /// The living task at this place.
+    pub(crate) fn see(&self, Place { shard, index }: Place) -> Option<Sighting> {
+        let tasks = self.shards.get(usize::from(shard))?.lock();
+        tasks
+            .get(index)
+            .map(|task| self.sighting(shard, index, &task))
     }
 
-    fn of(id: u64, entry: &Entry) -> Self {
-        let Entry {
-            name,
-            place,
-            part,
-            kind,
-            ..
-        } = entry;
-        Self {
-            id,
-            name: name.clone(),
-            place,
-            age: entry.age(),
-            part: *part,
-            kind: *kind,
+    fn sighting(&self, shard: u16, index: u32, task: &Listed<'_>) -> Sighting {
+        Sighting {
+            id: self.id(Place { shard, index }),
+            name: task.name.clone(),
+            place: task.place,
+            age: task.age,
+            part: task.part,
+            kind: task.kind,
         }
     }
 }
 
 /// The calling thread's shard: threads are dealt out in turn.
+#[inline]
 fn own_shard(shards: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -403,12 +291,12 @@ mod tests {
 
     #[track_caller]
     fn entry(name: &'static str) -> Entry {
-        Entry::new(
-            Cow::Borrowed(name),
-            Location::caller(),
-            WorkKind::Task,
-            None,
-        )
+        Entry {
+            name: Cow::Borrowed(name),
+            place: Location::caller(),
+            kind: WorkKind::Task,
+            part: None,
+        }
     }
 
     fn leave(roster: &Roster, place: Place) -> Left {
@@ -450,7 +338,8 @@ mod tests {
         assert_eq!(names(roster.abandon_all()), ["stuck"]);
         assert_eq!(names(roster.abandon_all()), [""; 0]);
         assert_eq!(roster.seal_when_idle(), Left::Sealed);
-        assert!(roster.leave(stuck).is_some_and(|entry| entry.abandoned));
+        assert_eq!(roster.see(stuck).unwrap().name, "stuck");
+        assert!(roster.leave(stuck).is_some_and(|gone| gone.abandoned));
     }
 
     #[test]

@@ -78,15 +78,27 @@ pub(crate) fn occupants() -> Vec<u64> {
         .collect()
 }
 
-/// Runs one poll of the task `occupant` under `shields`; gives the result and the shields afterwards.
+/// Who had the seat before, to be given back by [`Outer::rise`].
 ///
 /// Seats nest: a task polled inside another one's poll (a scope run by a task) gives the seat back.
-pub(crate) fn occupy<T>(occupant: u64, shields: u32, poll: impl FnOnce() -> T) -> (T, u32) {
-    let mut poll = Some(poll);
-    let seated = HERE.try_with(|here| {
-        let seat = here.seat.get_or_init(register);
-        let outer = seat.occupant.load(Ordering::Relaxed);
-        let outer_shields = here.shields.replace(shields);
+#[must_use = "a seat that is not given back blames the wrong task"]
+pub(crate) struct Outer {
+    occupant: u64,
+    shields: u32,
+}
+
+/// Begins a poll of the task `occupant` under `shields`. The poll must not unwind.
+#[inline]
+pub(crate) fn sit(occupant: u64, shields: u32) -> Outer {
+    // Two short visits to the thread's locals, and no closure around the poll: the compiler would move the
+    // poll and its result through every layer. If the thread is being torn down, its locals are gone and the
+    // poll has no seat.
+    let outer = HERE.try_with(|here| {
+        let seat = here.seat.get().unwrap_or_else(|| make_seat(here));
+        let outer = Outer {
+            occupant: seat.occupant.load(Ordering::Relaxed),
+            shields: here.shields.replace(shields),
+        };
         seat.turn.store(
             seat.turn.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Release,
@@ -97,16 +109,32 @@ pub(crate) fn occupy<T>(occupant: u64, shields: u32, poll: impl FnOnce() -> T) -
         if DOZING.load(Ordering::Relaxed) {
             wake_watchers();
         }
-        let result = poll.take().map(|poll| poll());
-        seat.occupant.store(outer, Ordering::Release);
-        (result, here.shields.replace(outer_shields))
+        outer
     });
-    match (seated, poll.take()) {
-        (Ok((Some(result), shields)), _) => (result, shields),
-        // The thread is being torn down and its locals are gone: poll without a seat.
-        (_, Some(poll)) => (poll(), shields),
-        (_, None) => unreachable!("the poll either ran or is still there"),
+    outer.unwrap_or(Outer {
+        occupant: 0,
+        shields,
+    })
+}
+
+impl Outer {
+    /// Ends the poll; gives the shields that are up now.
+    #[inline]
+    pub(crate) fn rise(self) -> u32 {
+        let Self { occupant, shields } = self;
+        let risen = HERE.try_with(|here| {
+            if let Some(seat) = here.seat.get() {
+                seat.occupant.store(occupant, Ordering::Release);
+            }
+            here.shields.replace(shields)
+        });
+        risen.unwrap_or(shields)
     }
+}
+
+#[cold]
+fn make_seat(here: &Here) -> &Arc<Seat> {
+    here.seat.get_or_init(register)
 }
 
 #[cold]
@@ -155,6 +183,7 @@ pub(crate) fn lower_shield() {
 }
 
 /// Whether the task being polled is under a shield.
+#[inline]
 pub(crate) fn is_shielded() -> bool {
     HERE.try_with(|here| here.shields.get() > 0)
         .unwrap_or(false)

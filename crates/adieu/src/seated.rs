@@ -55,8 +55,9 @@ impl<F: Future> Future for Seated<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (polled, shields) = seat::occupy(*this.id, *this.shields, || this.future.poll(cx));
-        *this.shields = shields;
+        let outer = seat::sit(*this.id, *this.shields);
+        let polled = this.future.poll(cx);
+        *this.shields = outer.rise();
         this.outer.set(*this.shields > 0);
         polled
     }

@@ -39,7 +39,7 @@ impl<T> Future for TaskHandle<T> {
             .poll(cx)
             .map(|joined| match joined {
                 Ok(Ok(output)) => Ok(output),
-                Ok(Err(Cut::Panicked(panic))) => Err(panic.into()),
+                Ok(Err(Cut::Panicked(panic))) => Err((*panic).into()),
                 // A join error is a cancelled task: panics are caught inside.
                 Ok(Err(Cut::Cancelled)) | Err(_) => Err(TaskError::Cancelled),
             })
@@ -104,7 +104,7 @@ where
             Ok(output) => (Ok(End::Done), Ok(output)),
             Err(payload) => {
                 let panic = panics::describe(payload);
-                (Err(panic.clone()), Err(Cut::Panicked(panic)))
+                (Err(panic.clone()), Err(Cut::Panicked(Box::new(panic))))
             }
         };
         guard.end = Some(end);
@@ -113,7 +113,15 @@ where
     Ok(TaskHandle { join })
 }
 
+#[cold]
+fn too_late(name: Cow<'static, str>) -> TooLate {
+    TooLate {
+        name: name.into_owned(),
+    }
+}
+
 /// Lists work, or says that it is too late.
+#[inline]
 pub(crate) fn enter(
     core: &Core,
     name: Cow<'static, str>,
@@ -121,14 +129,15 @@ pub(crate) fn enter(
     kind: WorkKind,
     part: Option<PartId>,
 ) -> Result<Place, TooLate> {
-    // The name is needed for the error only then; asking first would race with the seal.
-    let refused = |name: Cow<'static, str>| TooLate {
-        name: name.into_owned(),
+    let entry = Entry {
+        name,
+        place,
+        kind,
+        part,
     };
-    match core.roster.enter(Entry::new(name, place, kind, part)) {
-        Ok(place) => Ok(place),
-        Err(entry) => Err(refused(entry.name)),
-    }
+    core.roster
+        .enter(entry)
+        .map_err(|entry| too_late(entry.name))
 }
 
 /// Takes blocking work off the roster, also when the pool drops it unstarted.
@@ -141,7 +150,8 @@ struct Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
-            self.core.task_ended(self.place, false, end);
+            self.core
+                .task_ended(self.place, false, end.as_ref().copied());
         }
     }
 }

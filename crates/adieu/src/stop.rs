@@ -58,10 +58,12 @@ impl StopState {
         self.notify.notify_waiters();
     }
 
+    #[inline]
     pub(crate) fn is_requested(&self) -> bool {
         self.stage.load(Ordering::Acquire) >= REQUESTED
     }
 
+    #[inline]
     pub(crate) fn is_cancelling(&self) -> bool {
         self.stage.load(Ordering::Acquire) >= CANCELLING
     }

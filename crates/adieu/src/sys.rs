@@ -16,6 +16,7 @@ pub(crate) fn exit_now(code: u8) -> ! {
 }
 
 /// Monotonic time at the kernel's tick (some milliseconds), for a few nanoseconds a call.
+#[inline]
 pub(crate) fn coarse_now() -> Duration {
     #[cfg(target_os = "linux")]
     {

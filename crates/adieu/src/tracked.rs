@@ -19,7 +19,8 @@ use crate::seat;
 #[derive(Debug)]
 pub(crate) enum Cut {
     Cancelled,
-    Panicked(Panic),
+    /// In a box: the result of every task is as large as the largest it could be.
+    Panicked(Box<Panic>),
 }
 
 pin_project! {
@@ -27,8 +28,11 @@ pin_project! {
         #[pin]
         future: Option<F>,
         core: Arc<Core>,
-        place: Place,
+        // The place, in parts: together with the next fields it leaves no gap. Tokio rounds the memory of a
+        // task up to 128 bytes, and a task that waits for little has 24 of them for its future.
+        index: u32,
         shields: u32,
+        shard: u16,
         traits: Traits,
     }
 
@@ -36,48 +40,79 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             // Dropped before its end: by the runtime's own shutdown, or by an abort of the whole task.
             if this.future.is_some() {
-                let mut this = this.project();
+                let this = this.project();
                 // Seated, so that a shield dropped with the future is this task's and no other's.
-                let id = this.core.roster.id(*this.place);
-                let (panic, _) = seat::occupy(id, *this.shields, || clear(&mut this.future));
-                this.core.task_ended(*this.place, this.traits.quiet, panic.map_or(Ok(End::Cancelled), Err));
+                let place = Place { shard: *this.shard, index: *this.index };
+                let id = this.core.roster.id(place);
+                let outer = seat::sit(id, *this.shields);
+                let panic = clear(this.future);
+                outer.rise();
+                this.core.task_ended(place, this.traits.is(Traits::QUIET), panic.as_ref().map_or(Ok(End::Cancelled), Err));
             }
         }
     }
 }
 
-/// Small print of one task.
+/// Small print of one task: flags, because a byte has to do.
 #[derive(Clone, Copy)]
-struct Traits {
+struct Traits(u8);
+
+impl Traits {
     /// Spawned while the service was cancelling: it is somebody's cleanup and is not cancelled itself.
-    cleanup: bool,
+    const CLEANUP: u8 = 1;
     /// Its failure is somebody else's to tell.
-    quiet: bool,
-    has_waited: bool,
+    const QUIET: u8 = 2;
+    const HAS_WAITED: u8 = 4;
+
+    #[inline]
+    const fn is(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// Whether the task is to be cut now. Asked by the task itself, on its seat.
+    #[inline]
+    fn is_cut(self, core: &Core) -> bool {
+        core.stop.is_cancelling() && !self.is(Self::CLEANUP) && !seat::is_shielded()
+    }
 }
 
 impl<F: Future> Tracked<F> {
+    #[inline]
     pub(crate) fn new(core: Arc<Core>, place: Place, quiet: bool, future: F) -> Self {
         let cleanup = core.stop.is_cancelling();
+        let flags =
+            if quiet { Traits::QUIET } else { 0 } | if cleanup { Traits::CLEANUP } else { 0 };
         Self {
             future: Some(future),
             core,
-            place,
+            index: place.index,
             shields: 0,
-            traits: Traits {
-                cleanup,
-                quiet,
-                has_waited: false,
-            },
+            shard: place.shard,
+            traits: Traits(flags),
         }
     }
 }
 
 /// Drops the future here and now, so that a destructor that panics or hangs is still this task's.
-fn clear<F>(future: &mut Pin<&mut Option<F>>) -> Option<Panic> {
+fn clear<F>(mut future: Pin<&mut Option<F>>) -> Option<Panic> {
     catch_unwind(AssertUnwindSafe(|| future.set(None)))
         .err()
         .map(panics::describe)
+}
+
+#[cold]
+fn cut<F, T>(future: Pin<&mut Option<F>>) -> Result<T, Cut> {
+    Err(clear(future).map_or(Cut::Cancelled, |panic| Cut::Panicked(Box::new(panic))))
+}
+
+#[cold]
+fn panicked<F, T>(
+    future: Pin<&mut Option<F>>,
+    payload: Box<dyn std::any::Any + Send>,
+) -> Result<T, Cut> {
+    let panic = panics::describe(payload);
+    clear(future);
+    Err(Cut::Panicked(Box::new(panic)))
 }
 
 impl<F: Future> Future for Tracked<F> {
@@ -86,43 +121,19 @@ impl<F: Future> Future for Tracked<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let core = &**this.core;
-        let traits = this.traits;
-        let id = core.roster.id(*this.place);
-        let (end, shields) = seat::occupy(id, *this.shields, || {
-            if core.stop.is_cancelling() && !traits.cleanup && !seat::is_shielded() {
-                return Some(
-                    clear(&mut this.future)
-                        .map_or(Err(Cut::Cancelled), |panic| Err(Cut::Panicked(panic))),
-                );
-            }
-            let Some(future) = this.future.as_mut().as_pin_mut() else {
-                return Some(Err(Cut::Cancelled));
-            };
-            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-                Ok(Poll::Pending) => {
-                    if !traits.has_waited {
-                        traits.has_waited = true;
-                        core.roster.set_waker(*this.place, cx.waker());
-                    }
-                    // Looked at after the waker is set: either the canceller finds the waker, or we see it here.
-                    if core.stop.is_cancelling() && !traits.cleanup && !seat::is_shielded() {
-                        let panic = clear(&mut this.future);
-                        return Some(Err(panic.map_or(Cut::Cancelled, Cut::Panicked)));
-                    }
-                    None
-                }
-                Ok(Poll::Ready(output)) => Some(
-                    clear(&mut this.future).map_or(Ok(output), |panic| Err(Cut::Panicked(panic))),
-                ),
-                Err(payload) => {
-                    let panic = panics::describe(payload);
-                    clear(&mut this.future);
-                    Some(Err(Cut::Panicked(panic)))
-                }
-            }
-        });
-        *this.shields = shields;
-        let Some(result) = end else {
+        let place = Place {
+            shard: *this.shard,
+            index: *this.index,
+        };
+        let id = core.roster.id(place);
+        let outer = seat::sit(id, *this.shields);
+        let end = if this.traits.is_cut(core) {
+            Poll::Ready(cut(this.future.as_mut()))
+        } else {
+            step(core, this.future.as_mut(), this.traits, place, cx)
+        };
+        *this.shields = outer.rise();
+        let Poll::Ready(result) = end else {
             #[cfg(feature = "testing")]
             core.probe.await_point(core, id);
             return Poll::Pending;
@@ -130,9 +141,44 @@ impl<F: Future> Future for Tracked<F> {
         let told = match &result {
             Ok(_) => Ok(End::Done),
             Err(Cut::Cancelled) => Ok(End::Cancelled),
-            Err(Cut::Panicked(panic)) => Err(panic.clone()),
+            Err(Cut::Panicked(panic)) => Err(&**panic),
         };
-        core.task_ended(*this.place, traits.quiet, told);
+        core.task_ended(place, this.traits.is(Traits::QUIET), told);
         Poll::Ready(result)
+    }
+}
+
+/// One poll of the future. Does not unwind.
+#[inline]
+fn step<F: Future>(
+    core: &Core,
+    mut future: Pin<&mut Option<F>>,
+    traits: &mut Traits,
+    place: Place,
+    cx: &mut Context<'_>,
+) -> Poll<Result<F::Output, Cut>> {
+    // A future that is done is dropped under the same catch: one is enough for both.
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        let polled = future.as_mut().as_pin_mut().map(|future| future.poll(cx));
+        if !matches!(polled, Some(Poll::Pending)) {
+            future.set(None);
+        }
+        polled
+    }));
+    match polled {
+        Ok(Some(Poll::Ready(output))) => Poll::Ready(Ok(output)),
+        Ok(Some(Poll::Pending)) => {
+            if !traits.is(Traits::HAS_WAITED) {
+                traits.0 |= Traits::HAS_WAITED;
+                core.roster.set_waker(place, cx.waker());
+            }
+            // Looked at after the waker is set: either the canceller finds the waker, or we see it here.
+            if traits.is_cut(core) {
+                return Poll::Ready(cut(future));
+            }
+            Poll::Pending
+        }
+        Ok(None) => Poll::Ready(Err(Cut::Cancelled)),
+        Err(payload) => Poll::Ready(panicked(future, payload)),
     }
 }
