@@ -3,6 +3,7 @@
 //! A chore is a module with a `run(words)` that takes the words after its name and gives the exit
 //! code: 0 when all is well, 1 when something was found, 2 when the words make no sense.
 
+mod bench;
 mod checkout;
 mod command;
 mod features;
@@ -25,6 +26,7 @@ usage: cargo xtask <chore> [options]
 chores:
   test           everything a change has to pass; CI runs exactly this
   test --quick   the part to run while editing: formatting, lints, tests
+  bench          what the library costs, beside what its peers cost
 
 `cargo xtask <chore> --help` says more about one of them.
 ";
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.split_first() {
         Some((&"test", rest)) => suite::run(rest),
+        Some((&"bench", rest)) => bench::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -1,0 +1,16 @@
+//! What the programs under `src/bin` have in common: how to measure fairly, and how to say what was found.
+//!
+//! Every program measures us and the peer in one run, in turn (A B A B …), and takes the best of several
+//! rounds: a busy machine makes things slower, never faster, so the best is the least disturbed.
+
+mod child;
+mod counting;
+mod duel;
+mod finding;
+mod stopwatch;
+
+pub use child::{Child, Clock, REST, elapsed, signal_then_exit};
+pub use counting::Counting;
+pub use duel::{Duel, best, percentile, rounds};
+pub use finding::{Finding, Unit};
+pub use stopwatch::Stopwatch;
