@@ -115,6 +115,68 @@ impl App {
         component::blocking(self, name.into(), Location::caller(), code);
     }
 
+    /// Binds a socket: `"0.0.0.0:8080"`, `"localhost:0"` or `"unix:/run/orders.sock"`. Await it, then give it to
+    /// `app.http` or [`App::tcp`], which accept once `setup` has returned.
+    #[cfg(feature = "net")]
+    #[track_caller]
+    pub fn listen(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        address: impl Into<String>,
+    ) -> crate::Listen {
+        crate::Listen::new(name.into(), address.into(), Location::caller())
+    }
+
+    /// Serves connections: `handler` is called with each, and ends when it is through with it.
+    ///
+    /// ```
+    /// # use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let echo = app.listen("echo", "127.0.0.1:0").await?;
+    /// app.tcp(echo, |conn| async move {
+    ///     let mut conn = BufReader::new(conn);
+    ///     let mut line = String::new();
+    ///     while conn.read_line(&mut line).await? > 0 && line.ends_with('\n') {
+    ///         conn.write_all(line.as_bytes()).await?;
+    ///         line.clear();
+    ///     }
+    ///     std::io::Result::Ok(())
+    /// })
+    /// .goodbye("Goodbye!\r\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "net")]
+    pub fn tcp<F, Fut>(&mut self, listener: crate::Listener, handler: F) -> crate::TcpPart<'_>
+    where
+        F: Fn(crate::Conn) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        crate::TcpPart::new(self, listener, handler)
+    }
+
+    /// Serves HTTP/1.1 and HTTP/2 with an axum `Router` or any other tower service.
+    ///
+    /// A handler finds the [`Stop`] among the request's extensions; with the feature `axum`, the extractor
+    /// `Stopping` gives it.
+    #[cfg(feature = "http")]
+    pub fn http<S, B>(&mut self, listener: crate::Listener, service: S) -> crate::HttpPart<'_>
+    where
+        S: tower_service::Service<http::Request<crate::Upload>, Response = http::Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+    {
+        crate::HttpPart::new(self, listener, service)
+    }
+
     /// Runs when stopping begins, before the drain: tell the load balancer, the service registry.
     #[track_caller]
     pub fn on_shutdown<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, hook: F)

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::cancel::Token;
 use crate::component::Closer;
 use crate::error::{Error, ErrorKind, Failure};
+use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::lifecycle::{
     Cause, End, Event, Exit, Outcome, PartId, Plan, Role, StopSignal, Terms, Time,
@@ -40,6 +41,8 @@ pub(crate) struct Part {
     pub(crate) born: Time,
     pub(crate) failure: Option<Failure>,
     pub(crate) restarts: u32,
+    /// What else the report should say of it.
+    pub(crate) notes: Vec<String>,
     /// What a failure of this part does to the service.
     pub(crate) stops_service: Option<Cause>,
     /// Work whose own limit was reached before the drain's.
@@ -63,6 +66,12 @@ pub(crate) struct Core {
     pub(crate) roster: Roster,
     /// Cancels `setup`.
     pub(crate) setup: Token,
+    /// Opens when `setup` has returned: the service is running.
+    pub(crate) running: Gate,
+    /// Opens when stopping begins: no longer ready, but going on for the lame-duck time.
+    pub(crate) announced: Gate,
+    /// Why the service stops, once it does.
+    pub(crate) cause: OnceLock<Cause>,
     parts: Mutex<Vec<Part>>,
     losses: Mutex<Losses>,
     urgency: AtomicU8,
@@ -87,6 +96,9 @@ impl Core {
             stop: StopState::new(),
             roster: Roster::new(),
             setup: Token::default(),
+            running: Gate::default(),
+            announced: Gate::default(),
+            cause: OnceLock::new(),
             parts: Mutex::default(),
             losses: Mutex::default(),
             urgency: AtomicU8::new(CALM),
@@ -150,6 +162,7 @@ impl Core {
             born: self.now(),
             failure: None,
             restarts: 0,
+            notes: Vec::new(),
             stops_service: None,
             was_cut: false,
             token: Token::default(),

@@ -1,16 +1,24 @@
 //! The kinds of parts. Each registers itself, starts, and says how it is to be ended.
 
 mod hook;
+#[cfg(feature = "http")]
+mod http;
 mod resource;
 mod task;
+#[cfg(feature = "net")]
+mod tcp;
 
 use std::future::Future;
 use std::pin::Pin;
 
 use crate::error::BoxError;
 
+#[cfg(feature = "http")]
+pub use http::{HttpPart, Limits, Upload};
 pub use resource::Resource;
 pub use task::TaskPart;
+#[cfg(feature = "net")]
+pub use tcp::{Conn, TcpPart};
 
 pub(crate) use hook::hook;
 pub(crate) use resource::resource;

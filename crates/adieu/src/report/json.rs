@@ -125,6 +125,7 @@ fn part(part: &PartReport) -> Value {
         "restarts": part.restarts,
         "state": state(part.outcome, part.blocking),
         "failure": part.failure,
+        "notes": part.notes,
     })
 }
 

@@ -186,6 +186,7 @@ impl Ledger {
                 restarts: part.restarts,
                 failure: part.failure.clone(),
                 blocking,
+                notes: part.notes.clone(),
             }
         };
         parts.iter().enumerate().map(report).collect()

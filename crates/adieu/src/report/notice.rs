@@ -18,6 +18,10 @@ pub enum PartKind {
     Task,
     /// Code on the blocking pool.
     Blocking,
+    /// A TCP or Unix socket server.
+    Tcp,
+    /// An HTTP server.
+    Http,
     /// Runs when stopping begins.
     ShutdownHook,
     /// Runs after the drain.
@@ -30,7 +34,7 @@ impl PartKind {
     pub(crate) const fn role(self) -> Role {
         match self {
             Self::Resource => Role::Resource,
-            Self::Task | Self::Blocking => Role::Work,
+            Self::Task | Self::Blocking | Self::Tcp | Self::Http => Role::Work,
             Self::ShutdownHook => Role::Hook(Moment::Shutdown),
             Self::CleanupHook => Role::Hook(Moment::Cleanup),
             Self::ExitHook => Role::Hook(Moment::Exit),
@@ -44,6 +48,8 @@ impl PartKind {
             Self::Resource => "resource",
             Self::Task => "task",
             Self::Blocking => "blocking",
+            Self::Tcp => "tcp",
+            Self::Http => "http",
             Self::ShutdownHook => "on_shutdown",
             Self::CleanupHook => "on_cleanup",
             Self::ExitHook => "on_exit",
