@@ -4,7 +4,6 @@
 //! the stop; closes run on threads of their own for the same reason. In a scope it is a task, so that it
 //! lives on the clock of the runtime around it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,20 +15,17 @@ use crate::core::{Core, Message};
 use crate::error::Failure;
 use crate::lifecycle::{Action, End, Event, Exit, Machine, Outcome, PartId, Time};
 use crate::publish::Publisher;
-use crate::report::{Ledger, Loss, Notice, log};
+use crate::report::{Herald, Ledger, Listener, Loss, Notice, Voice};
 use crate::roster::WorkKind;
 use crate::seat;
 use crate::seated::Seated;
-
-/// Hears every notice, on the conductor's thread: it must not wait for anything.
-pub(crate) type Listener = Box<dyn FnMut(&Notice) + Send>;
 
 pub(crate) struct Conductor {
     core: Arc<Core>,
     machine: Machine,
     ledger: Arc<Mutex<Ledger>>,
     publisher: Arc<Publisher>,
-    listener: Option<Listener>,
+    voice: Voice,
     wake: Option<Time>,
     /// Whether closes run on threads of their own.
     has_threads: bool,
@@ -40,27 +36,27 @@ impl Conductor {
         core: Arc<Core>,
         ledger: Arc<Mutex<Ledger>>,
         publisher: Arc<Publisher>,
+        listener: Option<Listener>,
     ) -> Self {
         let machine = Machine::new(core.terms);
+        let herald = Herald::new(Arc::clone(&core.name), listener);
         Self {
             core,
             machine,
             ledger,
             publisher,
-            listener: None,
+            voice: Voice::Here(herald),
             wake: None,
             has_threads: false,
         }
     }
 
-    pub(crate) fn with_listener(mut self, listener: Option<Listener>) -> Self {
-        self.listener = listener;
-        self
-    }
-
     /// The conductor of a service: returns at the end.
     pub(crate) fn run_on_thread(mut self) {
         self.has_threads = true;
+        if let Voice::Here(herald) = std::mem::replace(&mut self.voice, Voice::Silent) {
+            self.voice = Voice::away(herald);
+        }
         let start = self.core.start.into_std();
         while !self.machine.has_ended() {
             let until: Option<Instant> = self.wake.map(|at| start + at);
@@ -109,13 +105,7 @@ impl Conductor {
     }
 
     fn say(&mut self, now: Time, notice: Notice) {
-        log(&self.core.name, &notice);
-        if let Some(listener) = &mut self.listener {
-            // A listener that panics has no say in the life cycle.
-            if catch_unwind(AssertUnwindSafe(|| listener(&notice))).is_err() {
-                self.listener = None;
-            }
-        }
+        self.voice.say(&notice);
         self.ledger(|ledger| ledger.write(now, notice));
     }
 
@@ -281,9 +271,12 @@ impl Conductor {
         self.ledger(|ledger| ledger.ended(now, exit));
         self.say(now, Notice::Ended { exit });
         self.publisher.publish(&self.core, &self.ledger, exit);
+        self.voice.print(&self.publisher);
         if let Some(sentinel) = self.core.sentinel.get() {
             sentinel.ended(exit.code());
         }
+        // A log that takes nothing more is waited for as long as the sentinel allows.
+        self.voice.finish();
         self.core.set_ended(exit.code());
     }
 }

@@ -1,10 +1,27 @@
-//! Services that end well.
+//! Services that end well: start in order, run supervised, stop on time, lose nothing.
+//!
+//! adieu gives a long-lived tokio program its life cycle. It catches the signals, opens resources in order, runs
+//! tasks under supervision, and stops all of it in the reverse order inside one time budget. The end is certain,
+//! and a report says what became of every part.
+//!
+//! | to … | see |
+//! |---|---|
+//! | run a service that owns its process | [`service`], [`Service`] |
+//! | live inside another program or a test | [`scope`](fn@scope), [`Scope`] |
+//! | open resources, start tasks, add hooks | [`App`] |
+//! | notice the stop in a task, start more work | [`Stop`], [`Group`] |
+//! | see what happened | [`Report`], [`Notice`], [`Exit`] |
+//! | test how a service stops | feature `testing` |
+//!
+#![doc = include_str!("docs/tutorial.md")]
 
 mod app;
 mod cancel;
 mod component;
 mod conductor;
 mod core;
+#[cfg(doctest)]
+mod doctests;
 mod duration;
 mod error;
 #[cfg(feature = "axum")]

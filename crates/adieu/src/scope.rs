@@ -142,8 +142,8 @@ impl Scope {
             Arc::clone(&core),
             Arc::clone(&ledger),
             Arc::clone(&publisher),
-        )
-        .with_listener(self.settings.listener);
+            self.settings.listener,
+        );
         // The task holds the listening: the handlers stay until the end, also if the scope's future is dropped.
         let listening = signals.map(|signals| signals.deliver_to(&core));
         runtime.spawn(async move {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::conductor::HARD_MARGIN;
 use crate::core::Core;
+use crate::lifecycle::Exit;
 use crate::report::Notice;
 use crate::seat::{self, Glance, Seat};
 use crate::sys;
@@ -25,7 +26,7 @@ const RETURN: Duration = Duration::from_secs(1);
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 const NEVER: u64 = u64::MAX;
-/// No exit code yet: the last words decide.
+/// No exit code yet.
 const UNKNOWN: u64 = u64::MAX;
 
 /// The handle to the sentinel.
@@ -43,11 +44,11 @@ struct Shared {
 }
 
 impl Sentinel {
-    /// Starts the thread. `last_words` makes and writes the report and gives the exit code.
+    /// Starts the thread. `last_words` makes and writes the report.
     pub(crate) fn post(
         core: &Arc<Core>,
         block_limit: Option<Duration>,
-        last_words: impl FnOnce() -> u8 + Send + 'static,
+        last_words: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             start: Instant::now(),
@@ -57,11 +58,12 @@ impl Sentinel {
             thread: OnceLock::new(),
         });
         let (theirs, core) = (Arc::clone(&shared), Arc::downgrade(core));
+        let watched = Weak::clone(&core);
         let handle = thread::Builder::new()
             .name("adieu-sentinel".into())
             .spawn(move || {
-                let watchdog = block_limit.map(|limit| Watchdog::new(core, limit));
-                theirs.stand_guard(watchdog, last_words);
+                let watchdog = block_limit.map(|limit| Watchdog::new(watched, limit));
+                theirs.stand_guard(&core, watchdog, last_words);
             })?;
         let _ = shared.thread.set(handle.thread().clone());
         Ok(Self(shared))
@@ -112,8 +114,9 @@ impl Shared {
 
     fn stand_guard(
         &self,
+        core: &Weak<Core>,
         mut watchdog: Option<Watchdog>,
-        last_words: impl FnOnce() -> u8 + Send + 'static,
+        last_words: impl FnOnce() + Send + 'static,
     ) {
         if watchdog.is_some() {
             seat::watch();
@@ -121,7 +124,7 @@ impl Shared {
         while !self.retired.load(Ordering::Acquire) {
             let left = self.left();
             if left.is_some_and(|left| left.is_zero()) {
-                self.end(last_words);
+                self.end(core, last_words);
             }
             let nap = watchdog
                 .as_mut()
@@ -135,20 +138,26 @@ impl Shared {
         seat::unwatch();
     }
 
-    fn end(&self, last_words: impl FnOnce() -> u8 + Send + 'static) -> ! {
-        let known = self.code.load(Ordering::Acquire);
-        if let Ok(code) = u8::try_from(known) {
+    fn end(&self, core: &Weak<Core>, last_words: impl FnOnce() + Send + 'static) -> ! {
+        if let Some(code) = self.known_code() {
             sys::exit_now(code);
         }
         let (say, said) = mpsc::channel();
         // Unable to make a thread means unable to speak: the end comes all the same.
         let _ = thread::Builder::new()
             .name("adieu-last-words".into())
-            .spawn(move || say.send(last_words()));
-        let code = said
-            .recv_timeout(LAST_WORDS)
-            .unwrap_or(crate::lifecycle::Exit::Cut.code());
-        sys::exit_now(code)
+            .spawn(move || {
+                last_words();
+                say.send(())
+            });
+        let _ = said.recv_timeout(LAST_WORDS);
+        // The conductor may have come to its end meanwhile.
+        let exit = core.upgrade().map_or(Exit::Cut, |core| core.hard_exit());
+        sys::exit_now(self.known_code().unwrap_or(exit.code()))
+    }
+
+    fn known_code(&self) -> Option<u8> {
+        u8::try_from(self.code.load(Ordering::Acquire)).ok()
     }
 }
 

@@ -64,7 +64,8 @@ impl Service {
         self
     }
 
-    /// Hears every notice at the moment it happens. It is called on the conductor's thread and must not wait.
+    /// Hears every notice when it happens, in order, on a thread that only logs and listens. What it does
+    /// cannot hold up the stop; what it has not heard by the hard deadline it never hears.
     pub fn on_notice(mut self, listener: impl FnMut(&Notice) + Send + 'static) -> Self {
         self.settings.listen(listener);
         self
@@ -99,7 +100,7 @@ impl Service {
                 Exit::Failed
             };
             let report = Report::stillborn(&name, exit, Failure::from_error(&error));
-            Publisher::new(None, print).write(&report);
+            Publisher::new(None, print).print_one(&report);
             report
         })
     }
@@ -171,9 +172,8 @@ impl Stage {
                 Arc::clone(&publisher),
             );
             move || {
-                let exit = core.hard_exit();
-                publisher.publish(&core, &ledger, exit);
-                exit.code()
+                publisher.publish(&core, &ledger, core.hard_exit());
+                publisher.print();
             }
         };
         let thread = "a thread could not be made";
@@ -183,8 +183,8 @@ impl Stage {
             Arc::clone(&core),
             Arc::clone(&ledger),
             Arc::clone(&publisher),
-        )
-        .with_listener(settings.listener);
+            settings.listener,
+        );
         thread::Builder::new()
             .name("adieu-conductor".into())
             .spawn(move || conductor.run_on_thread())

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::conductor::Listener;
 use crate::error::Error;
 use crate::lifecycle::Terms;
 use crate::publish::Print;
-use crate::report::Notice;
+use crate::report::{Listener, Notice};
 use crate::{duration, platform};
 
+/// As good as for ever, and far from where the arithmetic of time overflows.
+const LONGEST_GRACE: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// After a second signal, cancelling and closing have at most this long.
 const HURRY: Duration = Duration::from_secs(2);
 
@@ -55,7 +56,10 @@ impl Settings {
 
     /// The times to stop by, if they make sense.
     pub(crate) fn terms(&self) -> Result<Terms, Error> {
-        let grace = self.grace.unwrap_or_else(platform::default_grace);
+        let grace = self
+            .grace
+            .unwrap_or_else(platform::default_grace)
+            .min(LONGEST_GRACE);
         if grace.is_zero() {
             return Err(Error::config(
                 "a grace of zero leaves no time to close anything: give at least a few milliseconds, or leave it \

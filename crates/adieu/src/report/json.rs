@@ -63,7 +63,12 @@ impl Report {
     }
 
     /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600.
+    /// A device or a pipe is written to as it is.
     pub(crate) fn write_to(&self, path: &Path) -> io::Result<()> {
+        if is_special(path) {
+            let mut device = OpenOptions::new().write(true).open(path)?;
+            return device.write_all(self.to_json().as_bytes());
+        }
         let beside = beside(path);
         let written = create_private(&beside)
             .and_then(|mut file| {
@@ -86,9 +91,23 @@ pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
             "it is a directory",
         ));
     }
+    if path.file_name().is_none() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it has no file name",
+        ));
+    }
+    if is_special(path) {
+        return Ok(());
+    }
     let beside = beside(path);
     create_private(&beside)?;
     fs::remove_file(&beside)
+}
+
+/// Whether there is something that must not be replaced by a file: `/dev/stdout`, a named pipe.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 fn beside(path: &Path) -> PathBuf {

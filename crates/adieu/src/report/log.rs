@@ -1,5 +1,7 @@
 //! Notices as log lines. With no subscriber installed, warnings still reach standard error.
 
+use std::io::Write;
+
 use crate::duration::show;
 use crate::lifecycle::Outcome;
 
@@ -10,7 +12,8 @@ macro_rules! say {
         if tracing::dispatcher::has_been_set() {
             tracing::warn!(target: "adieu", $($field = %$value,)* $text $(, $argument)*);
         } else {
-            eprintln!(concat!("adieu: ", $text) $(, $argument)*);
+            // Not `eprintln!`, which panics if nobody is there to read it.
+            let _ = writeln!(std::io::stderr(), concat!("adieu: ", $text) $(, $argument)*);
         }
     }};
     (info, $($field:ident = $value:expr,)* $text:literal $(, $argument:expr)*) => {

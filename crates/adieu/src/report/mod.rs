@@ -1,5 +1,6 @@
 //! What is said about a life: typed notices while it lasts, one total report at its end.
 
+mod herald;
 mod json;
 mod ledger;
 mod log;
@@ -7,8 +8,8 @@ mod notice;
 mod summary;
 mod text;
 
+pub(crate) use herald::{Herald, Listener, Voice};
 pub(crate) use json::check_writable;
 pub(crate) use ledger::Ledger;
-pub(crate) use log::log;
 pub use notice::{Notice, PartKind};
 pub use summary::{Blocked, Loss, PartReport, PhaseReport, Report};

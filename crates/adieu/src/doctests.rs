@@ -1,0 +1,21 @@
+//! The guide's pages as doc tests, so that their code compiles and their numbers are true.
+//!
+//! The README's example has a test of its own, `tests/readme.rs`, because it needs a stand-in for a database.
+
+macro_rules! pages {
+    ($($(#[$condition:meta])? $name:ident = $page:literal;)*) => {
+        $($(#[$condition])? #[doc = include_str!(concat!("../../../docs/", $page))] pub struct $name;)*
+    };
+}
+
+pages! {
+    Contract = "contract.md";
+    PhasesAndBudget = "phases-and-budget.md";
+    Tasks = "tasks.md";
+    Resources = "resources.md";
+    Failures = "failures.md";
+    Report = "report.md";
+    Telemetry = "telemetry.md";
+    #[cfg(feature = "testing")]
+    Testing = "testing.md";
+}
