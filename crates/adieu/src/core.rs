@@ -236,6 +236,8 @@ impl Core {
         match (entry.part, result) {
             (None, Ok(End::Done)) => {}
             (Some(part), result) => self.part_ended(part, result),
+            #[cfg(feature = "net")]
+            (None, Ok(_)) if entry.kind == crate::roster::WorkKind::Connection => {}
             (None, Ok(_)) => {
                 let loss = Loss::cut(&Sighting::of_gone(&entry), Outcome::Cancelled, false);
                 self.losses().add(loss);

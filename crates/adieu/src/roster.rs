@@ -30,6 +30,9 @@ const ONE: u64 = 8;
 pub(crate) enum WorkKind {
     Task,
     Blocking,
+    /// A connection of a server, which names by itself what was cut with it.
+    #[cfg(feature = "net")]
+    Connection,
 }
 
 /// One living task.

@@ -33,7 +33,8 @@ fn main() -> adieu::Report {
         if let Some(address) = listener.local_addr() {
             println!("listening on {address}");
         }
-        app.tcp(listener, echo).goodbye("Server is shutting down. Goodbye!\r\n");
+        app.tcp(listener, echo)
+            .goodbye("Server is shutting down. Goodbye!\r\n");
         Ok(())
     })
 }

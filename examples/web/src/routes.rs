@@ -60,7 +60,10 @@ async fn events(stop: Stopping) -> Sse<impl Stream<Item = Result<Event, Infallib
             let event = Event::default().data(format!("tick {number}"));
             Some((Ok(event), Some((stop, number + 1))))
         } else {
-            Some((Ok(Event::default().event("goodbye").data("going away")), None))
+            Some((
+                Ok(Event::default().event("goodbye").data("going away")),
+                None,
+            ))
         }
     });
     Sse::new(events)

@@ -35,7 +35,7 @@ pub struct TcpPart<'app> {
 type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
-const PARTING: Duration = Duration::from_millis(500);
+const PARTING: Duration = Duration::from_millis(200);
 
 impl<'app> TcpPart<'app> {
     pub(crate) fn new<F, Fut>(app: &'app mut App, listener: Listener, handler: F) -> Self

@@ -46,8 +46,8 @@ pub(crate) struct Server {
     tide: AtomicU8,
     most: usize,
     linger: Duration,
-    /// Since when nobody may linger any more.
-    ebb: OnceLock<Instant>,
+    /// When each tide began.
+    began: [OnceLock<Instant>; 4],
     /// Completes for those who wait for the ebb and are no guests.
     pub(crate) ebbed: Gate,
     /// Connections that had to be closed, by the state they were in.
@@ -73,7 +73,7 @@ impl Server {
             tide: AtomicU8::new(0),
             most,
             linger,
-            ebb: OnceLock::new(),
+            began: Default::default(),
             ebbed: Gate::default(),
             closed: Mutex::default(),
         }
@@ -90,9 +90,7 @@ impl Server {
 
     fn turn(&self, tide: Tide) {
         // Release, paired with the acquire above; then everybody is told to look.
-        if tide == Tide::Ebb {
-            let _ = self.ebb.set(Instant::now());
-        }
+        let _ = self.began[tide as usize].set(Instant::now());
         self.tide.fetch_max(tide as u8, Ordering::Release);
         if tide == Tide::Ebb {
             self.ebbed.open();
@@ -110,9 +108,11 @@ impl Server {
         }
     }
 
-    /// How long nobody may linger any more.
-    pub(crate) fn since_ebb(&self) -> Duration {
-        self.ebb.get().map_or(Duration::ZERO, Instant::elapsed)
+    /// How long ago this tide began; nothing if it has not.
+    pub(crate) fn since(&self, tide: Tide) -> Duration {
+        self.began[tide as usize]
+            .get()
+            .map_or(Duration::ZERO, Instant::elapsed)
     }
 
     /// Counts a connection that was closed because of the stop or of a limit, by its state.
@@ -153,7 +153,7 @@ impl Server {
             &self.core,
             Cow::Borrowed("connection"),
             self.place,
-            WorkKind::Task,
+            WorkKind::Connection,
             None,
         );
         if let Ok(seat) = seat {

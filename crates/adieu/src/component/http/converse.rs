@@ -124,7 +124,7 @@ where
             &server.core,
             "stream".into(),
             server.place,
-            WorkKind::Task,
+            WorkKind::Connection,
             None,
         );
         if let Ok(seat) = seat {

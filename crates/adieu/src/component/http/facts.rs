@@ -97,6 +97,11 @@ pub(super) struct Facts {
     next_errand: AtomicU64,
 }
 
+/// How long a client may take to close its side after our last word.
+const PARTING: Duration = Duration::from_millis(200);
+/// How long the handler of a WebSocket has to say goodbye in its own words before we do.
+const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
+
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
 }
@@ -255,7 +260,7 @@ impl Facts {
                 State::StalledUpload | State::StalledReader => {
                     until(limits.stall, self.quiet_for(), Verdict::Cut)
                 }
-                State::Parting => until(limits.linger, self.since(), Verdict::Cut),
+                State::Parting => until(PARTING, self.since(), Verdict::Cut),
                 State::Working | State::WebSocket | State::Upgraded => Verdict::Wait(None),
             };
         }
@@ -265,13 +270,17 @@ impl Facts {
             State::StalledUpload | State::StalledReader => {
                 until(limits.stall_in_stop, self.quiet_for(), Verdict::Cut)
             }
-            State::Parting => until(limits.linger, self.since(), Verdict::Cut),
-            State::WebSocket if !self.ws_close.load(Relaxed) => Verdict::CloseWebSocket,
+            State::Parting => until(PARTING, self.since(), Verdict::Cut),
+            State::WebSocket if !self.ws_close.load(Relaxed) => until(
+                SAY_IT_YOURSELF,
+                self.server.since(Tide::Linger),
+                Verdict::CloseWebSocket,
+            ),
             State::WebSocket => until(limits.patience, self.since(), Verdict::Cut),
             _ if !ebbed => Verdict::Wait(None),
             State::Silent | State::Idle => Verdict::HangUp,
             State::Handshake | State::HalfHead | State::IdleHttp2 | State::Upgraded => {
-                until(limits.patience, self.server.since_ebb(), Verdict::Cut)
+                until(limits.patience, self.server.since(Tide::Ebb), Verdict::Cut)
             }
         }
     }
