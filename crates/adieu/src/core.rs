@@ -50,6 +50,9 @@ pub(crate) struct Part {
     /// Cancels the work, or the close in progress.
     pub(crate) token: Token,
     pub(crate) closer: Option<Closer>,
+    /// Counts a server's clients; there from the moment it listens.
+    #[cfg(feature = "net")]
+    pub(crate) census: Option<Box<dyn Fn() -> crate::net::Census + Send>>,
 }
 
 const CALM: u8 = 0;
@@ -80,6 +83,8 @@ pub(crate) struct Core {
     ended_notify: Notify,
     /// Only a service that owns its process has one.
     pub(crate) sentinel: OnceLock<Sentinel>,
+    #[cfg(feature = "admin")]
+    pub(crate) office: crate::admin::Office,
     #[cfg(feature = "testing")]
     pub(crate) probe: crate::testing::Probe,
 }
@@ -105,6 +110,8 @@ impl Core {
             ended: AtomicU16::new(0),
             ended_notify: Notify::new(),
             sentinel: OnceLock::new(),
+            #[cfg(feature = "admin")]
+            office: crate::admin::Office::default(),
             #[cfg(feature = "testing")]
             probe: crate::testing::Probe::default(),
         }
@@ -167,6 +174,8 @@ impl Core {
             was_cut: false,
             token: Token::default(),
             closer: None,
+            #[cfg(feature = "net")]
+            census: None,
         });
         // Under the lock, so that the machine hears of parts in the order of their numbers.
         self.tell(Event::Registered(id, role, limit));
@@ -199,6 +208,12 @@ impl Core {
             sentinel.arm(self.terms.grace);
         }
         first
+    }
+
+    /// Whether somebody has asked for the stop; true before the conductor has heard of it.
+    #[cfg(feature = "admin")]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.urgency.load(Ordering::Acquire) != CALM
     }
 
     /// The exit code if the end must come from outside: the machine never came to say it.

@@ -11,10 +11,13 @@
 //! | open resources, start tasks, add hooks | [`App`] |
 //! | notice the stop in a task, start more work | [`Stop`], [`Group`] |
 //! | see what happened | [`Report`], [`Notice`], [`Exit`] |
+//! | be asked how it is: probes, checks, metrics | feature `admin` |
 //! | test how a service stops | feature `testing` |
 //!
 #![doc = include_str!("docs/tutorial.md")]
 
+#[cfg(feature = "admin")]
+mod admin;
 mod app;
 mod cancel;
 mod component;
@@ -54,6 +57,8 @@ pub mod lifecycle;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "admin")]
+pub use admin::{Admin, AdminBody, AdminFuture, AdminPort, AdminRoutes, CheckPart};
 pub use app::{App, ShutdownHandle};
 #[cfg(feature = "net")]
 pub use component::{Conn, TcpPart};

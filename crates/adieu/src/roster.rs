@@ -290,6 +290,12 @@ impl Roster {
         Self::left(self.state.fetch_or(SEALS_AT_ZERO, Ordering::AcqRel) | SEALS_AT_ZERO)
     }
 
+    /// How many tasks are alive, those left behind not counted.
+    #[cfg(feature = "admin")]
+    pub(crate) fn alive(&self) -> u64 {
+        self.state.load(Ordering::Relaxed) / ONE
+    }
+
     /// No new work.
     pub(crate) fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Crowd, Guest};
+use super::connection::{Census, Crowd, Guest};
 use super::listen::{Listener, Listening};
 use super::quit::is_passing;
 use super::wire::Wire;
@@ -184,6 +184,7 @@ impl Server {
             return Ok(());
         }
         let listening = listener.open()?;
+        self.open_for_census();
         let mut last = tokio::time::Instant::now();
         self.accept_until_stop(&listening, &stop, |wire| {
             last = tokio::time::Instant::now();
@@ -201,6 +202,18 @@ impl Server {
         self.crowd.empty().await;
         drop(tally);
         Ok(())
+    }
+
+    /// Says that clients can come from now on, and lets them be counted.
+    fn open_for_census(self: &Arc<Self>) {
+        let server = Arc::downgrade(self);
+        let count = move || {
+            server
+                .upgrade()
+                .map_or_else(Census::default, |server| server.crowd.census())
+        };
+        self.core
+            .with_part(self.part, |part| part.census = Some(Box::new(count)));
     }
 
     async fn accept_until_stop(

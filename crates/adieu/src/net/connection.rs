@@ -9,6 +9,22 @@ use tokio::sync::Notify;
 pub(crate) trait Guest: Send + Sync {
     /// The tide has turned: look again.
     fn nudge(&self);
+
+    /// How many requests of it are under way.
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
+/// How busy a server is.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(
+    not(feature = "admin"),
+    expect(dead_code, reason = "the admin port reads it")
+)]
+pub(crate) struct Census {
+    pub(crate) connections: u64,
+    pub(crate) requests: u64,
 }
 
 /// A waker kept where others can reach it.
@@ -104,6 +120,20 @@ impl Crowd {
                 return;
             }
             left.await;
+        }
+    }
+
+    /// Counted when asked for, so that a request costs nobody a shared counter.
+    pub(crate) fn census(&self) -> Census {
+        let seats = self.seats();
+        Census {
+            connections: seats.count as u64,
+            requests: seats
+                .taken
+                .iter()
+                .flatten()
+                .map(|guest| guest.requests())
+                .sum(),
         }
     }
 

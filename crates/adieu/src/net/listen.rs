@@ -112,7 +112,7 @@ enum Bound {
 }
 
 /// A socket that listens.
-pub(super) enum Listening {
+pub(crate) enum Listening {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
 }
@@ -128,7 +128,7 @@ impl Listener {
     }
 
     /// Begins to listen.
-    pub(super) fn open(self) -> io::Result<Listening> {
+    pub(crate) fn open(self) -> io::Result<Listening> {
         match self.bound {
             Bound::Tcp(socket) => {
                 socket.listen(BACKLOG)?;

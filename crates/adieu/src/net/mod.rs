@@ -11,7 +11,9 @@ mod tls;
 mod wire;
 
 pub(crate) use accept::{Server, Tide};
-pub(crate) use connection::{Bell, Guest};
+pub(crate) use connection::{Bell, Census, Guest};
+#[cfg(feature = "admin")]
+pub(crate) use listen::Listening;
 pub use listen::{Listen, Listener};
 pub(crate) use stream::Stream;
 #[cfg(feature = "tls")]

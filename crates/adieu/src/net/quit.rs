@@ -65,7 +65,7 @@ fn try_cloak() -> io::Result<bool> {
 
 impl Listening {
     /// The next connection. Cancel-safe.
-    pub(super) async fn accept(&self) -> io::Result<Wire> {
+    pub(crate) async fn accept(&self) -> io::Result<Wire> {
         match self {
             Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
             Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| stream.into()),
@@ -86,6 +86,14 @@ impl Listening {
                 socket.set_nonblocking(true)?;
                 UnixStream::from_std(socket.into()).map(Into::into)
             }
+        }
+    }
+
+    /// Removes the file of a Unix socket.
+    #[cfg(feature = "admin")]
+    pub(crate) fn unlink(&self) {
+        if let Self::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
         }
     }
 

@@ -41,6 +41,12 @@ impl PartKind {
         }
     }
 
+    /// Whether clients come to it.
+    #[cfg(feature = "admin")]
+    pub(crate) const fn is_server(self) -> bool {
+        matches!(self, Self::Tcp | Self::Http)
+    }
+
     /// The kind's name in logs and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -152,6 +158,11 @@ pub enum Notice {
         lasted: Duration,
         /// Whether it goes on.
         ongoing: bool,
+    },
+    /// The admin port can be reached from other machines, and was not said to be meant so.
+    AdminExposed {
+        /// Where it answers.
+        address: std::net::SocketAddr,
     },
     /// The end.
     Ended {

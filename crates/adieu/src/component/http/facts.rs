@@ -338,4 +338,8 @@ impl Guest for Facts {
     fn nudge(&self) {
         self.bell.ring();
     }
+
+    fn requests(&self) -> u64 {
+        self.under_way.load(Relaxed).into()
+    }
 }
