@@ -16,6 +16,9 @@ struct Options {
     /// Where to listen, as in 127.0.0.1:8080 or unix:/tmp/web.sock
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: String,
+    /// Where to answer for health and metrics, as in 127.0.0.1:9100
+    #[arg(long)]
+    admin: Option<String>,
     /// How long a stop may take, as in 200ms or 2s
     #[arg(long, value_parser = adieu::parse_duration)]
     grace: Option<Duration>,
@@ -47,6 +50,12 @@ fn main() -> adieu::Report {
         service = service.report_file(path);
     }
     service.run(async move |app: &mut adieu::App| {
+        if let Some(address) = options.admin {
+            let admin = app.admin(address).await?;
+            if let Some(address) = admin.local_addr() {
+                println!("admin on {address}");
+            }
+        }
         let mut listen = app.listen("web", options.listen);
         if let (Some(certificate), Some(key)) = (options.tls_cert, options.tls_key) {
             listen = listen.tls(certificate, key);

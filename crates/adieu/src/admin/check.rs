@@ -190,3 +190,43 @@ impl Drop for Probing {
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::App;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Those who ask while somebody is asking already share the answer, even where answers are not kept.
+    #[tokio::test(start_paused = true)]
+    async fn one_probe_at_a_time() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&asked);
+        let report = crate::scope("orders")
+            .stop_when(tokio::time::sleep(Duration::from_secs(60)))
+            .run(async move |app: &mut App| {
+                app.check("slow", move || {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(500))
+                })
+                .cache(Duration::ZERO);
+                let checks = app.core.office.checks();
+                let ask = || checks[0].ask(&app.core.runtime);
+                let (a, b, c) = tokio::join!(ask(), ask(), ask());
+                for answer in [a, b, c] {
+                    assert!(answer.is_some_and(|answer| answer.problem.is_none()));
+                }
+                assert_eq!(asked.load(Ordering::Relaxed), 1);
+                assert!(ask().await.is_some());
+                assert_eq!(asked.load(Ordering::Relaxed), 2);
+                // Whoever gives up takes the probe along; the next asks anew.
+                let gave_up = timeout(Duration::from_millis(100), ask()).await;
+                assert!(gave_up.is_err());
+                assert!(ask().await.is_some_and(|answer| answer.problem.is_none()));
+                assert_eq!(asked.load(Ordering::Relaxed), 4);
+                Ok(())
+            })
+            .await;
+        assert_eq!(report.exit_code(), 0, "{report}");
+    }
+}

@@ -340,6 +340,9 @@ impl Guest for Facts {
     }
 
     fn requests(&self) -> u64 {
-        self.under_way.load(Relaxed).into()
+        self.errands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len() as u64
     }
 }
