@@ -65,6 +65,16 @@ pub(crate) fn cloak(socket: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> 
     }
 }
 
+/// How many bytes written to a socket its peer has not acknowledged yet; `None` where that cannot be known.
+#[cfg(all(unix, feature = "http"))]
+pub(crate) fn unacknowledged(socket: std::os::fd::BorrowedFd<'_>) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    let mut count: libc::c_int = 0;
+    // SAFETY: the descriptor is open for the call, which writes one integer to where the pointer leads.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
+    u32::try_from(count).ok().filter(|_| done == 0)
+}
+
 #[cfg(unix)]
 pub(crate) use unix::{Disposition, install, is_ignored, restore};
 

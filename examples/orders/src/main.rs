@@ -79,7 +79,9 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
         let store = checked.clone();
         async move { store.ping().await }
     });
-    app.on_shutdown("farewell", || async { info!("stopping: no new orders soon") });
+    app.on_shutdown("farewell", || async {
+        info!("stopping: no new orders soon")
+    });
     let counted = store.clone();
     app.on_cleanup("tally", move || async move {
         info!("drained: {} orders in all", counted.count().await?);

@@ -37,10 +37,14 @@ impl Store {
             .await?;
         if is_sqlite {
             // Readers do not wait for the writer.
-            sqlx::query("PRAGMA journal_mode = WAL").execute(&pool).await?;
+            sqlx::query("PRAGMA journal_mode = WAL")
+                .execute(&pool)
+                .await?;
         }
         let table = format!("CREATE TABLE IF NOT EXISTS orders (id {key}, item TEXT NOT NULL)");
-        sqlx::query(sqlx::AssertSqlSafe(table)).execute(&pool).await?;
+        sqlx::query(sqlx::AssertSqlSafe(table))
+            .execute(&pool)
+            .await?;
         Ok(Self { pool })
     }
 

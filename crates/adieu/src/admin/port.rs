@@ -103,7 +103,7 @@ impl<'app> Admin<'app> {
         }
         let door = Door {
             listening,
-            closed: core.office.opened(),
+            _closed: OpenOnDrop(core.office.opened()),
         };
         core.runtime
             .clone()
@@ -143,16 +143,17 @@ impl fmt::Debug for Admin<'_> {
     }
 }
 
-/// The socket; gone, with its file if it has one, when this is.
+/// The socket. Fields are dropped in their order: it is closed first, and then said to be.
 struct Door {
     listening: Listening,
-    closed: Arc<Gate>,
+    _closed: OpenOnDrop,
 }
 
-impl Drop for Door {
+struct OpenOnDrop(Arc<Gate>);
+
+impl Drop for OpenOnDrop {
     fn drop(&mut self) {
-        self.listening.unlink();
-        self.closed.open();
+        self.0.open();
     }
 }
 

@@ -54,9 +54,6 @@ pub(crate) struct Server {
     closed: Mutex<BTreeMap<Cow<'static, str>, u64>>,
 }
 
-/// After an accept that fails for want of descriptors, try again when one is free, or after this long.
-const BREATH: Duration = Duration::from_millis(250);
-
 impl Server {
     pub(crate) fn new(
         core: Arc<Core>,
@@ -192,13 +189,13 @@ impl Server {
         })
         .await;
         let ebb = tokio::time::Instant::now() + self.linger();
+        let tally = Tally(&self);
         self.turn(Tide::Linger);
         let had_traffic = last.elapsed() < Duration::from_secs(1) || self.crowd.len() > 0;
-        let way = listening.quit(had_traffic, &serve).await;
+        let way = listening.quit(had_traffic, &self.crowd, &serve).await;
         self.note(way.note().to_owned());
         let _ = tokio::time::timeout_at(ebb, self.crowd.empty()).await;
         self.turn(Tide::Ebb);
-        let tally = Tally(&self);
         self.crowd.empty().await;
         drop(tally);
         Ok(())
@@ -224,6 +221,8 @@ impl Server {
     ) {
         let mut announced = false;
         loop {
+            // Made before the look, so that a leave in between is not missed.
+            let leaves = self.crowd.somebody_leaves();
             let full = self.crowd.len() >= self.most;
             // Every branch is cancel-safe: gates and notifications forget nothing, and a connection is either
             // handed out or still in the queue.
@@ -234,15 +233,14 @@ impl Server {
                     announced = true;
                     self.turn(Tide::Turning);
                 }
-                () = self.crowd.somebody_left(), if full => {}
+                () = leaves, if full => {}
                 accepted = listening.accept(), if !full => match accepted {
                     Ok(wire) => serve(wire),
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
                         tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
                         self.count_closed("refused for want of descriptors");
-                        let breath = tokio::time::timeout(BREATH, self.crowd.somebody_left());
-                        let _ = stop.until(breath).await;
+                        let _ = stop.until(self.crowd.breath()).await;
                     }
                 },
             }

@@ -2,8 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// For want of descriptors, wait until one is free, or at most this long.
+const BREATH: Duration = Duration::from_millis(250);
 
 /// What a server must know of each of its connections.
 pub(crate) trait Guest: Send + Sync {
@@ -106,9 +111,14 @@ impl Crowd {
         }
     }
 
-    /// Completes when somebody has left. Cancel-safe.
-    pub(crate) async fn somebody_left(&self) {
-        self.left.notified().await;
+    /// Completes when somebody leaves from now on, polled or not. Cancel-safe.
+    pub(crate) fn somebody_leaves(&self) -> Notified<'_> {
+        self.left.notified()
+    }
+
+    /// Completes when an accept that failed for want of descriptors may succeed. Cancel-safe.
+    pub(crate) async fn breath(&self) {
+        let _ = tokio::time::timeout(BREATH, self.somebody_leaves()).await;
     }
 
     /// Completes when nobody is there. Cancel-safe.

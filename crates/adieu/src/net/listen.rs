@@ -108,13 +108,31 @@ pub struct Listener {
 
 enum Bound {
     Tcp(Socket),
-    Unix(Socket, PathBuf),
+    Unix(Socket, SocketFile),
 }
 
 /// A socket that listens.
 pub(crate) enum Listening {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a Unix socket: removed once, with the listener or before it. Never twice, because by then
+/// another service may have put its own there.
+pub(crate) struct SocketFile(Option<PathBuf>);
+
+impl SocketFile {
+    pub(super) fn remove(&mut self) {
+        if let Some(path) = self.0.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 impl Listener {
@@ -187,5 +205,5 @@ fn bind_unix(path: PathBuf) -> io::Result<Bound> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(&path)?)?;
-    Ok(Bound::Unix(socket, path))
+    Ok(Bound::Unix(socket, SocketFile(Some(path))))
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpStream, UnixStream};
 
+use super::connection::Crowd;
 use super::listen::Listening;
 use super::wire::Wire;
 
@@ -89,18 +90,10 @@ impl Listening {
         }
     }
 
-    /// Removes the file of a Unix socket.
-    #[cfg(feature = "admin")]
-    pub(crate) fn unlink(&self) {
-        if let Self::Unix(_, path) = self {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-
-    fn hide(&self) -> Way {
+    fn hide(&mut self) -> Way {
         match self {
-            Self::Unix(_, path) => {
-                let _ = std::fs::remove_file(path);
+            Self::Unix(_, file) => {
+                file.remove();
                 Way::Unlinked
             }
             #[cfg(target_os = "linux")]
@@ -118,12 +111,26 @@ impl Listening {
     /// closes it. Waits for late ones only if there was traffic lately: an idle service is gone at once.
     ///
     /// Dropped half-way, the listener closes at once.
-    pub(super) async fn quit(self, had_traffic: bool, mut serve: impl FnMut(Wire)) -> Way {
+    pub(super) async fn quit(
+        mut self,
+        had_traffic: bool,
+        crowd: &Crowd,
+        mut serve: impl FnMut(Wire),
+    ) -> Way {
         let way = self.hide();
         let mut wait = had_traffic;
-        while let Ok(wire) = self.accept_now() {
+        loop {
+            match self.accept_now() {
+                Ok(wire) => serve(wire),
+                Err(error) if is_passing(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Somebody is there, and there is no descriptor for it yet.
+                Err(_) => {
+                    wait = true;
+                    break;
+                }
+            }
             wait = true;
-            serve(wire);
         }
         let emptying = async {
             // `accept` is cancel-safe: a connection is either handed out or still in the queue.
@@ -131,7 +138,7 @@ impl Listening {
                 match accepted {
                     Ok(wire) => serve(wire),
                     Err(error) if is_passing(&error) => {}
-                    Err(_) => break,
+                    Err(_) => crowd.breath().await,
                 }
             }
         };

@@ -48,6 +48,17 @@ impl Wire {
         self.sock_ref().peek(&mut byte).is_ok_and(|count| count > 0)
     }
 
+    /// How much of what was written the other end has not taken yet; 0 where that cannot be known.
+    #[cfg(feature = "http")]
+    pub(crate) fn unacknowledged(&self) -> u32 {
+        use std::os::fd::AsFd;
+        let socket = match &*self.0 {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        };
+        crate::sys::unacknowledged(socket).unwrap_or(0)
+    }
+
     /// Ends the connection for whoever else holds it.
     pub(crate) fn cut(&self) {
         let _ = self.sock_ref().shutdown(Shutdown::Both);

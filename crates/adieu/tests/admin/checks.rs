@@ -24,7 +24,8 @@ async fn a_check_that_fails_panics_or_hangs_makes_unready_and_says_why() {
         };
         let fails = check(|| Err(io::Error::other("the disk is full")));
         app.check("disk", fails).cache(Duration::ZERO);
-        app.check("queue", check(|| panic!("no queue"))).cache(Duration::ZERO);
+        app.check("queue", check(|| panic!("no queue")))
+            .cache(Duration::ZERO);
         let hangs = check(|| Err(io::Error::other("waits")));
         let hanging = move || {
             let answer = hangs();
@@ -57,7 +58,10 @@ async fn a_check_that_fails_panics_or_hangs_makes_unready_and_says_why() {
     assert_eq!(problem(2), "no answer within 50.0 ms");
     assert_eq!(service.get("/livez").await.status, 200);
     let metrics = service.get("/metrics").await.body;
-    assert!(metrics.contains("adieu_check_ok{service=\"orders\",check=\"disk\"} 0"), "{metrics}");
+    assert!(
+        metrics.contains("adieu_check_ok{service=\"orders\",check=\"disk\"} 0"),
+        "{metrics}"
+    );
     // It is a state, not a verdict: what mends itself is ready again.
     healthy.store(true, SeqCst);
     assert_eq!(service.get("/readyz").await.status, 200);
@@ -70,11 +74,14 @@ async fn an_answer_is_good_for_its_time() {
     let counters = asked.clone();
     let service = Running::start(async move |app: &mut App| {
         let [long, short] = counters;
-        let count = |counter: Arc<AtomicU32>| move || {
-            counter.fetch_add(1, SeqCst);
-            async {}
+        let count = |counter: Arc<AtomicU32>| {
+            move || {
+                counter.fetch_add(1, SeqCst);
+                async {}
+            }
         };
-        app.check("long", count(long)).cache(Duration::from_secs(3_600));
+        app.check("long", count(long))
+            .cache(Duration::from_secs(3_600));
         app.check("short", count(short)).cache(Duration::ZERO);
         Ok(())
     })

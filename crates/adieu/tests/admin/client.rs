@@ -36,7 +36,10 @@ impl Answer {
 pub(crate) async fn send(address: SocketAddr, request: &str) -> Answer {
     within("the answer", async {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
-        stream.write_all(request.as_bytes()).await.expect("it reads");
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("it reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).await.expect("it answers");
         let (head, body) = text.split_once("\r\n\r\n").expect("a whole head");

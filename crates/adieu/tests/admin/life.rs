@@ -48,7 +48,8 @@ async fn not_ready_before_setup_has_returned_and_live_all_the_time() {
     let (say, said) = oneshot::channel();
     let scope = adieu::scope("orders").run(async move |app: &mut App| {
         let _ = say.send(app.admin("0").await?.local_addr());
-        app.resource("pool", async { Ok::<_, std::io::Error>(()) }).await?;
+        app.resource("pool", async { Ok::<_, std::io::Error>(()) })
+            .await?;
         in_setup.here().await;
         Ok(())
     });
@@ -107,10 +108,16 @@ async fn answers_through_the_whole_stop_and_not_a_moment_longer() {
         assert_eq!(get(admin, "/livez").await.status, 200, "{phase}");
         assert_eq!(get(admin, "/readyz").await.status, 503, "{phase}");
         let health = get(admin, "/health").await.json();
-        assert_eq!((&health["phase"], &health["stage"]), (&phase.into(), &"stopping".into()));
+        assert_eq!(
+            (&health["phase"], &health["stage"]),
+            (&phase.into(), &"stopping".into())
+        );
         assert_eq!(health["cause"], "requested: enough");
         let report = get(admin, "/report").await.json();
-        assert_eq!((&report["ended"], &report["exit_code"]), (&false.into(), &().into_null()));
+        assert_eq!(
+            (&report["ended"], &report["exit_code"]),
+            (&false.into(), &().into_null())
+        );
         for listed in [&health["parts"], &report["parts"]] {
             let parts = listed.as_array().expect("parts");
             let found = parts.iter().find(|listed| listed["name"] == part);
@@ -191,7 +198,10 @@ async fn a_port_that_is_taken_is_a_clear_error() {
         .await;
     assert_eq!(report.exit_code(), 1, "{report}");
     let problem = report.problem().expect("a problem").to_string();
-    assert!(problem.contains(&format!("`admin` cannot listen on {taken}")), "{problem}");
+    assert!(
+        problem.contains(&format!("`admin` cannot listen on {taken}")),
+        "{problem}"
+    );
 }
 
 /// Whoever is connected to the admin port is none of the stop's business.

@@ -47,7 +47,9 @@ async fn a_head_without_end_is_refused() {
     let sending = async {
         stream.write_all(b"GET /livez HTTP/1.1\r\n").await?;
         for _ in 0..64 {
-            stream.write_all(format!("X: {}\r\n", "x".repeat(1_000)).as_bytes()).await?;
+            stream
+                .write_all(format!("X: {}\r\n", "x".repeat(1_000)).as_bytes())
+                .await?;
         }
         std::io::Result::Ok(())
     };
@@ -55,7 +57,11 @@ async fn a_head_without_end_is_refused() {
     let _ = within("the cut", sending).await;
     let mut said = Vec::new();
     let _ = within("the end", stream.read_to_end(&mut said)).await;
-    assert!(!said.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&said));
+    assert!(
+        !said.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
     assert_eq!(service.get("/livez").await.status, 200);
     assert_eq!(service.stop().await.exit_code(), 0);
 }

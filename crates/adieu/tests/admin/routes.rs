@@ -11,7 +11,8 @@ use crate::client::{self, Running, send, within};
 
 async fn service() -> Running {
     Running::start(async |app: &mut App| {
-        app.resource("pool", async { Ok::<_, std::io::Error>(()) }).await?;
+        app.resource("pool", async { Ok::<_, std::io::Error>(()) })
+            .await?;
         app.task("worker", |stop| async move { stop.requested().await });
         Ok(())
     })
@@ -28,7 +29,9 @@ async fn only_what_there_is_and_only_reading() {
         let admin = service.admin;
         async move { send(admin, &request).await }
     };
-    for path in ["/livez", "/readyz", "/health", "/metrics", "/plan", "/report"] {
+    for path in [
+        "/livez", "/readyz", "/health", "/metrics", "/plan", "/report",
+    ] {
         let whole = service.get(path).await;
         assert_eq!(whole.status, 200, "{path}");
         let head = ask("HEAD", path).await;
@@ -49,7 +52,10 @@ async fn only_what_there_is_and_only_reading() {
 async fn the_plan_for_people_and_for_machines() {
     let service = service().await;
     let text = service.get("/plan").await.body;
-    assert!(text.starts_with("plan of the stop, 10.0 s in all\n"), "{text}");
+    assert!(
+        text.starts_with("plan of the stop, 10.0 s in all\n"),
+        "{text}"
+    );
     let request = "GET /plan HTTP/1.1\r\nHost: admin\r\nAccept: application/json\r\n\r\n";
     let plan = send(service.admin, request).await.json();
     assert_eq!(plan["grace_ms"], 10_000.0);
@@ -75,7 +81,10 @@ async fn the_program_s_metrics_and_the_service_s_own() {
         "adieu_blocked_total{service=\"orders\"} 0",
         "adieu_restarts_total{service=\"orders\",part=\"worker\"} 0",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} is missing:\n{text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is missing:\n{text}"
+        );
     }
     assert_eq!(service.stop().await.exit_code(), 0);
 }
@@ -106,7 +115,9 @@ async fn requests_in_flight_are_counted() {
     })
     .await;
     let asking = tokio::spawn(async move { client::get(api, "/slow").await });
-    let go_on = within("the request", arrived.recv()).await.expect("the handler");
+    let go_on = within("the request", arrived.recv())
+        .await
+        .expect("the handler");
     let text = service.get("/metrics").await.body;
     for name in ["adieu_connections", "adieu_requests_in_flight"] {
         let line = format!("{name}{{service=\"orders\",part=\"api\"}} 1");
@@ -164,7 +175,10 @@ async fn metrics_from_elsewhere_are_added() {
         .grace(Duration::from_secs(5))
         .stop_when(async { drop(wait.await) })
         .run(async move |app: &mut App| {
-            let admin = app.admin("127.0.0.1:0").metrics_from(|| "mine 7\n".to_owned()).await?;
+            let admin = app
+                .admin("127.0.0.1:0")
+                .metrics_from(|| "mine 7\n".to_owned())
+                .await?;
             let _ = say.send(admin.local_addr());
             Ok(())
         });

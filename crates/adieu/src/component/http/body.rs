@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -12,16 +13,30 @@ use pin_project_lite::pin_project;
 use super::facts::Facts;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
+use crate::net::Tide;
 
 /// The body of a request, as it comes in.
 pub struct Upload {
     body: Incoming,
     facts: Arc<Facts>,
+    id: u64,
+    waits: bool,
 }
 
 impl Upload {
-    pub(super) const fn new(body: Incoming, facts: Arc<Facts>) -> Self {
-        Self { body, facts }
+    pub(super) const fn new(body: Incoming, facts: Arc<Facts>, id: u64) -> Self {
+        Self {
+            body,
+            facts,
+            id,
+            waits: false,
+        }
+    }
+
+    fn waits(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.waits, waits) != waits {
+            self.facts.body_is_awaited(self.id, waits);
+        }
     }
 }
 
@@ -40,9 +55,7 @@ impl Body for Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if polled.is_pending() {
-            self.facts.waits_for_body();
-        }
+        self.waits(polled.is_pending());
         polled
     }
 
@@ -55,11 +68,20 @@ impl Body for Upload {
     }
 }
 
-/// A request under way: from its head to the last byte of its answer, or to the moment nobody wants it.
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // A handler that gave the body up does not wait for it.
+        self.waits(false);
+    }
+}
+
+/// A request under way: from its head to the last byte of its answer, or to the moment nobody wants it. Shared
+/// by whatever still has a piece of the answer.
 pub(super) struct InHand {
     facts: Arc<Facts>,
     id: u64,
-    whole: bool,
+    whole: AtomicBool,
+    pieces: AtomicU32,
 }
 
 impl InHand {
@@ -67,7 +89,20 @@ impl InHand {
         Self {
             facts,
             id,
-            whole: false,
+            whole: AtomicBool::new(false),
+            pieces: AtomicU32::new(0),
+        }
+    }
+
+    fn hand_out(&self) {
+        if self.pieces.fetch_add(1, Relaxed) == 0 {
+            self.facts.track.answer_is_held(true);
+        }
+    }
+
+    fn written(&self) {
+        if self.pieces.fetch_sub(1, Relaxed) == 1 {
+            self.facts.track.answer_is_held(false);
         }
     }
 }
@@ -78,7 +113,7 @@ impl Drop for InHand {
             return;
         };
         // Cut by us, at the end of the drain: this is what the report must name. A client that went away is not.
-        if !self.whole && self.facts.server.core.stop.is_cancelling() {
+        if !self.whole.load(Relaxed) && self.facts.server.core.stop.is_cancelling() {
             let peer = self.facts.wire.peer();
             let what = format!("{} {} from {peer}", errand.method, errand.uri.path());
             self.facts
@@ -93,7 +128,7 @@ pin_project! {
     pub(super) struct Reply<B> {
         #[pin]
         kind: Kind<B>,
-        in_hand: Option<InHand>,
+        in_hand: Arc<InHand>,
         // For a stream of events, which may be ended between any two.
         ebb: Option<BoxFuture<()>>,
     }
@@ -107,31 +142,57 @@ pin_project! {
     }
 }
 
+/// Bytes of an answer that the transport has and may not have written yet: the request is in hand as long as
+/// there is one.
+pub(super) struct Piece<D: Buf> {
+    data: Data<D>,
+    in_hand: Arc<InHand>,
+}
+
 /// Data of a handler, or a text of our own.
-pub(super) enum Piece<D> {
+enum Data<D> {
     Handler(D),
     Text(&'static [u8]),
 }
 
+impl<D: Buf> Piece<D> {
+    fn new(data: Data<D>, in_hand: &Arc<InHand>) -> Self {
+        in_hand.hand_out();
+        Self {
+            data,
+            in_hand: Arc::clone(in_hand),
+        }
+    }
+}
+
+impl<D: Buf> Drop for Piece<D> {
+    fn drop(&mut self) {
+        if self.has_remaining() {
+            self.in_hand.whole.store(false, Relaxed);
+        }
+        self.in_hand.written();
+    }
+}
+
 impl<D: Buf> Buf for Piece<D> {
     fn remaining(&self) -> usize {
-        match self {
-            Self::Handler(data) => data.remaining(),
-            Self::Text(text) => text.len(),
+        match &self.data {
+            Data::Handler(data) => data.remaining(),
+            Data::Text(text) => text.len(),
         }
     }
 
     fn chunk(&self) -> &[u8] {
-        match self {
-            Self::Handler(data) => data.chunk(),
-            Self::Text(text) => text,
+        match &self.data {
+            Data::Handler(data) => data.chunk(),
+            Data::Text(text) => text,
         }
     }
 
     fn advance(&mut self, count: usize) {
-        match self {
-            Self::Handler(data) => data.advance(count),
-            Self::Text(text) => *text = &text[count..],
+        match &mut self.data {
+            Data::Handler(data) => data.advance(count),
+            Data::Text(text) => *text = &text[count..],
         }
     }
 }
@@ -140,7 +201,7 @@ impl<B> Reply<B> {
     pub(super) fn handler(body: B, in_hand: InHand, ebb: Option<BoxFuture<()>>) -> Self {
         Self {
             kind: Kind::Handler { body },
-            in_hand: Some(in_hand),
+            in_hand: Arc::new(in_hand),
             ebb,
         }
     }
@@ -148,7 +209,7 @@ impl<B> Reply<B> {
     pub(super) fn text(text: &'static [u8], in_hand: InHand) -> Self {
         Self {
             kind: Kind::Text { text: Some(text) },
-            in_hand: Some(in_hand),
+            in_hand: Arc::new(in_hand),
             ebb: None,
         }
     }
@@ -167,25 +228,48 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, BoxError>>> {
         let this = self.project();
-        let polled = match this.kind.project() {
+        let in_hand = &*this.in_hand;
+        let (polled, ended) = match this.kind.project() {
             KindProjected::Text { text } => {
-                Poll::Ready(text.take().map(|text| Ok(Frame::data(Piece::Text(text)))))
+                let frame = text
+                    .take()
+                    .map(|text| Ok(Frame::data(Piece::new(Data::Text(text), in_hand))));
+                (Poll::Ready(frame), true)
             }
-            KindProjected::Handler { body } => match body.poll_frame(cx) {
-                Poll::Ready(frame) => Poll::Ready(frame.map(|frame| {
-                    frame
-                        .map(|frame| frame.map_data(Piece::Handler))
-                        .map_err(Into::into)
-                })),
-                Poll::Pending => match this.ebb.as_mut().map(|ebb| ebb.as_mut().poll(cx)) {
-                    // The end of a stream of events is a whole answer; the client connects again, elsewhere.
-                    Some(Poll::Ready(())) => Poll::Ready(None),
-                    _ => Poll::Pending,
-                },
-            },
+            KindProjected::Handler { mut body } => {
+                let ebbed = this
+                    .ebb
+                    .as_mut()
+                    .is_some_and(|ebb| ebb.as_mut().poll(cx).is_ready());
+                let facts = &in_hand.facts;
+                // One that never pauses may say its last words, and no more.
+                let patience = facts.limits.patience;
+                if ebbed && facts.server.since(Tide::Ebb) > patience {
+                    (Poll::Ready(None), true)
+                } else {
+                    match body.as_mut().poll_frame(cx) {
+                        Poll::Ready(frame) => {
+                            let frame = frame.map(|frame| {
+                                frame
+                                    .map(|frame| {
+                                        frame.map_data(|data| {
+                                            Piece::new(Data::Handler(data), in_hand)
+                                        })
+                                    })
+                                    .map_err(Into::into)
+                            });
+                            let failed = matches!(frame, Some(Err(_)));
+                            (Poll::Ready(frame), !failed && body.is_end_stream())
+                        }
+                        // The end of a stream of events is a whole answer; the client connects again, elsewhere.
+                        Poll::Pending if ebbed => (Poll::Ready(None), true),
+                        Poll::Pending => (Poll::Pending, false),
+                    }
+                }
+            }
         };
-        if let (Poll::Ready(None), Some(in_hand)) = (&polled, this.in_hand.as_mut()) {
-            in_hand.whole = true;
+        if ended || matches!(polled, Poll::Ready(None)) {
+            in_hand.whole.store(true, Relaxed);
         }
         polled
     }

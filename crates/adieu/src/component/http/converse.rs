@@ -17,10 +17,11 @@ use tower_service::Service;
 
 use super::body::Upload;
 use super::desk::Desk;
-use super::facts::{Facts, Stage, State, Verdict};
+use super::facts::Facts;
 use super::observed::Observed;
+use super::track::{Stage, State, Verdict};
 use crate::error::BoxError;
-use crate::net::{Stream, Tide, Wire};
+use crate::net::{Stream, Wire};
 use crate::roster::WorkKind;
 use crate::spawn;
 use crate::tracked::Tracked;
@@ -185,26 +186,29 @@ impl Minder {
         poll_fn(|cx| {
             self.facts.bell.listen(cx);
             loop {
-                if self.facts.server.tide() >= Tide::Turning {
+                // Before the poll, which says it, and again after it, because the first answer may just have begun.
+                let turned = self.facts.is_time_to_turn();
+                if turned {
                     on_turn(stage.as_mut());
                 }
                 if let Poll::Ready(output) = stage.as_mut().poll(cx) {
                     return Poll::Ready(Some(output));
                 }
+                if !turned && self.facts.is_time_to_turn() {
+                    continue;
+                }
                 match self.facts.verdict() {
                     Verdict::Wait(None) => return Poll::Pending,
                     Verdict::Wait(Some(left)) => ready!(self.wait(cx, left)),
                     Verdict::CloseWebSocket => self.facts.close_websocket(),
-                    Verdict::HangUp if self.facts.stage() == Stage::Http2 => {
-                        on_turn(stage.as_mut());
-                        return Poll::Pending;
-                    }
                     // Asked of the kernel at the last moment: a request that has just arrived is served.
                     Verdict::HangUp if self.facts.wire.has_unread() => return Poll::Pending,
-                    Verdict::HangUp if !self.facts.hung_up.swap(true, Relaxed) => {
-                        self.facts
-                            .server
-                            .count_closed(self.facts.describe(self.facts.state()));
+                    Verdict::HangUp if self.facts.hang_up() => {
+                        let state = self.facts.state();
+                        self.facts.server.count_closed(self.facts.describe(state));
+                        if self.facts.stage() == Stage::Http2 {
+                            on_turn(stage.as_mut());
+                        }
                     }
                     // Told already, and the protocol has not ended: what it waits for does not come.
                     Verdict::HangUp | Verdict::Cut => {

@@ -8,12 +8,13 @@ use std::task::{Context, Poll, ready};
 
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
 use http::{Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::body::{InHand, Reply, Upload};
-use super::facts::{Facts, Stage};
+use super::facts::Facts;
+use super::track::Stage;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
 use crate::net::Tide;
@@ -44,7 +45,8 @@ where
         let facts = Arc::clone(&self.facts);
         let id = facts.begin(request.method().clone(), request.uri().clone());
         let version = request.version();
-        let mut request = request.map(|body| Upload::new(body, Arc::clone(&facts)));
+        let has_body = !request.body().is_end_stream();
+        let mut request = request.map(|body| Upload::new(body, Arc::clone(&facts), id));
         request
             .extensions_mut()
             .insert(Stop::new(Arc::clone(&facts.server.core)));
@@ -57,6 +59,7 @@ where
             state,
             facts,
             version,
+            has_body: has_body.then_some(id),
             in_hand,
         }
     }
@@ -69,6 +72,7 @@ pin_project! {
         state: State<S, F>,
         facts: Arc<Facts>,
         version: Version,
+        has_body: Option<u64>,
         in_hand: Option<InHand>,
     }
 }
@@ -106,6 +110,9 @@ where
         let Some(in_hand) = this.in_hand.take() else {
             return Poll::Pending;
         };
+        if let Some(id) = *this.has_body {
+            this.facts.answers(id);
+        }
         let mut response = match result {
             Ok(response) => this.facts.dress(response, in_hand),
             Err(Broken) => {

@@ -1,106 +1,46 @@
-//! What is known of one connection, and what follows from it.
-//!
-//! The I/O wrapper and the request desk write down what they see; whoever minds the connection asks for a
-//! [`Verdict`]. All facts are single words, written by the connection's own tasks and read by them or, for the
-//! report, by others: nothing here needs more than relaxed order, because every decision is made again after
-//! the next poll.
+//! What is known of one connection: its track, its requests, its socket, and whom to wake.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Uri};
 
 use super::limits::Limits;
+use super::track::{Moment, Stage, State, Track, Verdict};
 use crate::net::{Bell, Guest, Server, Tide, Wire};
 use crate::sys;
 
-/// What the connection is doing as far as protocols go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Stage {
-    Handshake,
-    /// Waiting for enough bytes to tell HTTP/1 from HTTP/2.
-    Detecting,
-    Http1,
-    Http2,
-    WebSocket,
-    Upgraded,
-    /// We have said all; the client has yet to close its side.
-    Parting,
-}
-
-/// The state of a connection, as its limits and the report see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Handshake,
-    Silent,
-    HalfHead,
-    Idle,
-    IdleHttp2,
-    Working,
-    StalledUpload,
-    StalledReader,
-    WebSocket,
-    Upgraded,
-    Parting,
-}
-
-/// What is to be done with the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Nothing now; look again after this long, if at all.
-    Wait(Option<Duration>),
-    /// It has nothing under way: end it politely.
-    HangUp,
-    /// Tell the other end of the WebSocket that we go away.
-    CloseWebSocket,
-    /// Its time is up.
-    Cut,
-}
-
 /// One request under way.
 pub(super) struct Errand {
-    pub(super) id: u64,
+    id: u64,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) began: Duration,
+    /// Its handler waits for the body.
+    waits: bool,
+    /// Its answer has begun. What it still waits for is then its own affair: a conversation may well pause.
+    answers: bool,
 }
 
 pub(super) struct Facts {
     pub(super) server: Arc<Server>,
     pub(super) wire: Wire,
     pub(super) limits: Arc<Limits>,
+    pub(super) track: Track,
     /// Rings for the task that minds the connection.
     pub(super) bell: Bell,
     /// Rings for whoever reads an upgraded connection.
     pub(super) reader: Bell,
     /// Rings for whoever writes to it.
     pub(super) writer: Bell,
-    stage: AtomicU8,
-    /// Bytes of a head that is not whole yet.
-    head_bytes: AtomicU32,
-    heads_seen: AtomicU32,
-    served: AtomicU32,
-    under_way: AtomicU32,
-    waits_for_body: AtomicBool,
-    waits_to_write: AtomicBool,
-    /// The last byte in or out, in milliseconds of the coarse clock.
-    progress: AtomicU64,
-    /// When the present head began, or the parting, or the close of the WebSocket.
-    since: AtomicU64,
-    pub(super) hung_up: AtomicBool,
-    pub(super) ws_close: AtomicBool,
     pub(super) was_cut: AtomicBool,
     pub(super) gone: AtomicBool,
+    /// What the kernel had left to send when we last looked.
+    unacknowledged: AtomicU32,
     errands: Mutex<Vec<Errand>>,
     next_errand: AtomicU64,
 }
-
-/// How long a client may take to close its side after our last word.
-const PARTING: Duration = Duration::from_millis(200);
-/// How long the handler of a WebSocket has to say goodbye in its own words before we do.
-const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
 
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
@@ -108,186 +48,154 @@ fn now_ms() -> u64 {
 
 impl Facts {
     pub(super) fn new(server: Arc<Server>, wire: Wire, limits: Arc<Limits>) -> Self {
-        let now = now_ms();
         Self {
             server,
             wire,
             limits,
+            track: Track::new(now_ms()),
             bell: Bell::default(),
             reader: Bell::default(),
             writer: Bell::default(),
-            stage: AtomicU8::new(Stage::Handshake as u8),
-            head_bytes: AtomicU32::new(0),
-            heads_seen: AtomicU32::new(0),
-            served: AtomicU32::new(0),
-            under_way: AtomicU32::new(0),
-            waits_for_body: AtomicBool::new(false),
-            waits_to_write: AtomicBool::new(false),
-            progress: AtomicU64::new(now),
-            since: AtomicU64::new(now),
-            hung_up: AtomicBool::new(false),
-            ws_close: AtomicBool::new(false),
             was_cut: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            unacknowledged: AtomicU32::new(0),
             errands: Mutex::default(),
             next_errand: AtomicU64::new(0),
         }
     }
 
     pub(super) fn stage(&self) -> Stage {
-        use Stage::{Detecting, Handshake, Http1, Http2, Parting, Upgraded, WebSocket};
-        [
-            Handshake, Detecting, Http1, Http2, WebSocket, Upgraded, Parting,
-        ][usize::from(self.stage.load(Relaxed)).min(6)]
+        self.track.stage()
     }
 
     pub(super) fn enter(&self, stage: Stage) {
-        self.stage.store(stage as u8, Relaxed);
+        self.track.enter(stage, now_ms());
         if stage == Stage::Parting {
-            self.since.store(now_ms(), Relaxed);
+            self.look_at_the_kernel();
         }
     }
 
-    /// Bytes came in, among them so many ends of heads.
     pub(super) fn read(&self, bytes: usize, heads: u32) {
-        let now = now_ms();
-        self.progress.store(now, Relaxed);
-        self.waits_for_body.store(false, Relaxed);
-        if self.under_way.load(Relaxed) == 0 {
-            if self.head_bytes.load(Relaxed) == 0 {
-                self.since.store(now, Relaxed);
-            }
-            self.head_bytes
-                .fetch_add(u32::try_from(bytes).unwrap_or(u32::MAX / 2), Relaxed);
-        }
-        if heads > 0 {
-            self.heads_seen.fetch_add(heads, Relaxed);
-        }
+        self.track.read(now_ms(), bytes, heads);
     }
 
     pub(super) fn wrote(&self) {
-        self.progress.store(now_ms(), Relaxed);
-        self.waits_to_write.store(false, Relaxed);
+        self.track.wrote(now_ms());
     }
 
     pub(super) fn cannot_write(&self) {
-        self.waits_to_write.store(true, Relaxed);
+        if self.track.cannot_write() {
+            self.look_at_the_kernel();
+        }
     }
 
-    pub(super) fn waits_for_body(&self) {
-        self.waits_for_body.store(true, Relaxed);
+    /// Whether the client has taken any of what the kernel holds for it since the last look: room for more is
+    /// only told of when there is a lot of it, and a slow reader is not one that stopped.
+    fn look_at_the_kernel(&self) -> bool {
+        let now = self.wire.unacknowledged();
+        now < self.unacknowledged.swap(now, Relaxed)
+    }
+
+    fn errands(&self) -> MutexGuard<'_, Vec<Errand>> {
+        self.errands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request is whole up to its body.
     pub(super) fn begin(&self, method: Method, uri: Uri) -> u64 {
-        self.head_bytes.store(0, Relaxed);
-        self.served.fetch_add(1, Relaxed);
-        self.under_way.fetch_add(1, Relaxed);
+        self.track.begin();
         let id = self.next_errand.fetch_add(1, Relaxed);
-        let errand = Errand {
+        self.errands().push(Errand {
             id,
             method,
             uri,
             began: sys::coarse_now(),
-        };
-        self.errands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(errand);
+            waits: false,
+            answers: false,
+        });
         id
     }
 
     /// The answer is out, or nobody wants it any more.
     pub(super) fn end(&self, id: u64) -> Option<Errand> {
-        self.under_way.fetch_sub(1, Relaxed);
-        let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = errands.iter().position(|errand| errand.id == id)?;
-        Some(errands.swap_remove(index))
+        let errand = {
+            let mut errands = self.errands();
+            let index = errands.iter().position(|errand| errand.id == id)?;
+            errands.swap_remove(index)
+        };
+        if errand.waits && !errand.answers {
+            self.track.body_is_awaited(false);
+        }
+        self.track.end();
+        Some(errand)
     }
 
-    /// Whether the client has sent further requests behind the one being answered. Bodies that look like heads
-    /// make this err on the side of keeping the connection.
+    /// The handler of a request waits for its body, or has got some of it, or gave it up.
+    pub(super) fn body_is_awaited(&self, id: u64, waits: bool) {
+        self.change(id, |errand| errand.waits = waits);
+    }
+
+    /// The answer to a request with a body has begun.
+    pub(super) fn answers(&self, id: u64) {
+        self.change(id, |errand| errand.answers = true);
+    }
+
+    fn change(&self, id: u64, change: impl FnOnce(&mut Errand)) {
+        let mut errands = self.errands();
+        let Some(errand) = errands.iter_mut().find(|errand| errand.id == id) else {
+            return;
+        };
+        let before = errand.waits && !errand.answers;
+        change(errand);
+        let after = errand.waits && !errand.answers;
+        if before != after {
+            self.track.body_is_awaited(after);
+        }
+    }
+
+    /// Whether the client has sent further requests behind the one being answered.
     pub(super) fn has_more(&self) -> bool {
-        self.heads_seen.load(Relaxed) > self.served.load(Relaxed) || self.wire.has_unread()
-    }
-
-    fn quiet_for(&self) -> Duration {
-        Duration::from_millis(now_ms().saturating_sub(self.progress.load(Relaxed)))
-    }
-
-    fn since(&self) -> Duration {
-        Duration::from_millis(now_ms().saturating_sub(self.since.load(Relaxed)))
+        self.track.has_heads_waiting() || self.wire.has_unread()
     }
 
     pub(super) fn state(&self) -> State {
-        let stage = self.stage();
-        match stage {
-            Stage::Handshake => State::Handshake,
-            Stage::WebSocket => State::WebSocket,
-            Stage::Upgraded => State::Upgraded,
-            Stage::Parting => State::Parting,
-            Stage::Detecting | Stage::Http1 | Stage::Http2 => {
-                let working = self.under_way.load(Relaxed) > 0;
-                if self.waits_to_write.load(Relaxed) {
-                    State::StalledReader
-                } else if working && self.waits_for_body.load(Relaxed) {
-                    State::StalledUpload
-                } else if working {
-                    State::Working
-                } else if stage == Stage::Http2 {
-                    State::IdleHttp2
-                } else if self.head_bytes.load(Relaxed) > 0 {
-                    State::HalfHead
-                } else if self.served.load(Relaxed) == 0 {
-                    State::Silent
-                } else {
-                    State::Idle
-                }
-            }
+        self.track.state()
+    }
+
+    /// Whether it is time to tell an HTTP/2 client to go elsewhere: not before it got its first answer, or a
+    /// client that connects during the announcement would find no server that talks to it.
+    pub(super) fn is_time_to_turn(&self) -> bool {
+        match self.server.tide() {
+            Tide::Flow => false,
+            Tide::Turning | Tide::Linger => self.track.has_served(),
+            Tide::Ebb => true,
         }
     }
 
     /// What is to be done at this moment.
     pub(super) fn verdict(&self) -> Verdict {
-        let (state, limits) = (self.state(), &*self.limits);
-        if self.server.tide() < Tide::Linger {
-            return match state {
-                State::Handshake => until(limits.handshake, self.since(), Verdict::Cut),
-                State::HalfHead => until(limits.head, self.since(), Verdict::Cut),
-                State::Silent | State::Idle | State::IdleHttp2 => {
-                    until(limits.keep_alive, self.quiet_for(), Verdict::HangUp)
-                }
-                State::StalledUpload | State::StalledReader => {
-                    until(limits.stall, self.quiet_for(), Verdict::Cut)
-                }
-                State::Parting => until(PARTING, self.since(), Verdict::Cut),
-                State::Working | State::WebSocket | State::Upgraded => Verdict::Wait(None),
-            };
+        let tide = self.server.tide();
+        let moment = Moment {
+            now_ms: now_ms(),
+            tide,
+            since_linger: self.server.since(Tide::Linger),
+            since_ebb: self.server.since(Tide::Ebb),
+        };
+        let verdict = self.track.verdict(&self.limits, moment);
+        let to_reader = matches!(self.state(), State::StalledReader | State::Parting);
+        if verdict == Verdict::Cut && to_reader && self.look_at_the_kernel() {
+            self.track.took_some(moment.now_ms);
+            return self.track.verdict(&self.limits, moment);
         }
-        let ebbed = self.server.tide() == Tide::Ebb;
-        match state {
-            State::Working => Verdict::Wait(None),
-            State::StalledUpload | State::StalledReader => {
-                until(limits.stall_in_stop, self.quiet_for(), Verdict::Cut)
-            }
-            State::Parting => until(PARTING, self.since(), Verdict::Cut),
-            State::WebSocket if !self.ws_close.load(Relaxed) => until(
-                SAY_IT_YOURSELF,
-                self.server.since(Tide::Linger),
-                Verdict::CloseWebSocket,
-            ),
-            State::WebSocket => until(limits.patience, self.since(), Verdict::Cut),
-            _ if !ebbed => Verdict::Wait(None),
-            State::Silent | State::Idle => Verdict::HangUp,
-            State::Handshake | State::HalfHead | State::IdleHttp2 | State::Upgraded => {
-                until(limits.patience, self.server.since(Tide::Ebb), Verdict::Cut)
-            }
-        }
+        verdict
+    }
+
+    /// Whether this is news.
+    pub(super) fn hang_up(&self) -> bool {
+        self.track.hang_up(now_ms())
     }
 
     pub(super) fn close_websocket(&self) {
-        self.since.store(now_ms(), Relaxed);
-        self.ws_close.store(true, Relaxed);
+        self.track.close_websocket(now_ms());
         self.reader.ring();
         self.writer.ring();
     }
@@ -310,7 +218,7 @@ impl Facts {
         if matches!(state, State::Silent | State::Idle) {
             return format!("connection(s) {what}");
         }
-        let errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
+        let errands = self.errands();
         let requests: String = errands
             .iter()
             .take(3)
@@ -324,13 +232,6 @@ impl std::fmt::Display for Errand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let age = crate::duration::show(sys::coarse_now().saturating_sub(self.began));
         write!(f, "{} {} for {age}", self.method, self.uri.path())
-    }
-}
-
-fn until(limit: Duration, passed: Duration, then: Verdict) -> Verdict {
-    match limit.checked_sub(passed).filter(|left| !left.is_zero()) {
-        Some(left) => Verdict::Wait(Some(left)),
-        None => then,
     }
 }
 

@@ -3,22 +3,33 @@
 //! Only to know when a close frame may be put in between: control frames may stand between any two frames, but
 //! not inside one.
 
+/// The opcode of a close frame.
+const CLOSE: u8 = 8;
+
 /// A close frame with the code 1001, going away.
 pub(super) const GOING_AWAY: [u8; 4] = [0x88, 2, 0x03, 0xe9];
 
 #[derive(Debug)]
 pub(super) enum Cursor {
-    /// In the head of the 101 response: so many bytes of its end have been seen.
+    /// Before the head of the 101 response: so many bytes of its beginning have been seen. The end of an answer
+    /// before it may still have been on its way out.
+    Before(u8),
+    /// In that head: so many bytes of its end have been seen.
     Head(u8),
     /// In a frame's header: the bytes so far, at most ten.
     Header([u8; 10], u8),
     /// In a frame's payload: so many bytes to go.
     Payload(u64),
+    /// A close frame has begun: whatever follows, nothing more may be said.
+    Closed,
 }
+
+/// What the head of the response begins with.
+const SWITCHING: &[u8] = b"HTTP/1.1 101";
 
 impl Default for Cursor {
     fn default() -> Self {
-        Self::Head(0)
+        Self::Before(0)
     }
 }
 
@@ -28,9 +39,27 @@ impl Cursor {
         matches!(self, Self::Header(_, 0))
     }
 
+    /// Whether the handler has said goodbye in its own words.
+    pub(super) const fn has_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
     pub(super) fn advance(&mut self, mut bytes: &[u8]) {
         while let [first, rest @ ..] = bytes {
             match self {
+                Self::Closed => return,
+                Self::Before(seen) => {
+                    let expected = SWITCHING.get(usize::from(*seen));
+                    *seen = if expected == Some(first) {
+                        *seen + 1
+                    } else {
+                        u8::from(*first == SWITCHING[0])
+                    };
+                    if usize::from(*seen) == SWITCHING.len() {
+                        *self = Self::Head(0);
+                    }
+                    bytes = rest;
+                }
                 Self::Head(seen) => {
                     *seen = match (*seen, first) {
                         (0 | 2, b'\r') | (1 | 3, b'\n') => *seen + 1,
@@ -42,6 +71,7 @@ impl Cursor {
                     }
                     bytes = rest;
                 }
+                Self::Header(_, 0) if first & 0x0f == CLOSE => *self = Self::Closed,
                 Self::Header(header, count) => {
                     header[usize::from(*count)] = *first;
                     *count += 1;

@@ -7,6 +7,7 @@ mod facts;
 mod frames;
 mod limits;
 mod observed;
+mod track;
 
 use std::panic::Location;
 use std::sync::Arc;

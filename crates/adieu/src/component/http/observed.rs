@@ -11,13 +11,14 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::facts::{Facts, Stage};
+use super::facts::Facts;
 use super::frames::{Cursor, GOING_AWAY};
+use super::track::Stage;
 use crate::net::{Stream, Tide};
 
 const TRY_AGAIN: &[u8] =
@@ -89,7 +90,9 @@ impl Observed {
 
     /// Puts the close frame between two frames, if it is wanted and there is room.
     fn say_going_away(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let wanted = self.facts.ws_close.load(Relaxed) && self.close_written < GOING_AWAY.len();
+        let wanted = self.facts.track.closes_websocket()
+            && !self.cursor.has_closed()
+            && self.close_written < GOING_AWAY.len();
         if !wanted || (self.close_written == 0 && !self.cursor.is_between_frames()) {
             return Ok(());
         }
@@ -153,7 +156,7 @@ impl AsyncRead for Observed {
             if this.facts.was_cut.load(Relaxed) {
                 return Poll::Ready(Ok(()));
             }
-        } else if this.facts.hung_up.load(Relaxed) {
+        } else if this.facts.track.has_hung_up() && this.facts.stage() != Stage::Http2 {
             this.last_word = TRY_AGAIN;
             return Poll::Ready(Ok(()));
         }
@@ -183,7 +186,7 @@ impl AsyncWrite for Observed {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.facts.ws_close.load(Relaxed) {
+        if this.facts.track.closes_websocket() {
             this.facts.writer.listen(cx);
             this.say_going_away(cx)?;
             if this.has_said_going_away() {
@@ -200,7 +203,14 @@ impl AsyncWrite for Observed {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().stream().poll_flush(cx)
+        let this = self.get_mut();
+        let polled = this.stream().poll_flush(cx);
+        // TLS takes more than the socket does, and only the flush tells.
+        match &polled {
+            Poll::Ready(_) => this.facts.track.flushed(),
+            Poll::Pending => this.facts.cannot_write(),
+        }
+        polled
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -239,6 +249,14 @@ impl AsyncWrite for Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
+        // Half a head ends in an error, after which nobody asks us to say the last word. It is short: if there is
+        // no room for it the client does not read anyway.
+        if self.ending == Ending::No && !self.last_word.is_empty() {
+            let mut cx = Context::from_waker(Waker::noop());
+            let word = self.last_word;
+            let _ = self.stream().poll_write(&mut cx, word);
+            let _ = self.stream().poll_shutdown(&mut cx);
+        }
         self.facts.gone.store(true, Relaxed);
         self.facts.bell.ring();
     }
