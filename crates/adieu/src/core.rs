@@ -51,7 +51,7 @@ pub(crate) struct Part {
     pub(crate) token: Token,
     pub(crate) closer: Option<Closer>,
     /// Counts a server's clients; there from the moment it listens.
-    #[cfg(feature = "net")]
+    #[cfg(feature = "admin")]
     pub(crate) census: Option<Box<dyn Fn() -> crate::net::Census + Send>>,
 }
 
@@ -174,7 +174,7 @@ impl Core {
             was_cut: false,
             token: Token::default(),
             closer: None,
-            #[cfg(feature = "net")]
+            #[cfg(feature = "admin")]
             census: None,
         });
         // Under the lock, so that the machine hears of parts in the order of their numbers.

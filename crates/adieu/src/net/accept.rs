@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Census, Crowd, Guest};
+#[cfg(feature = "admin")]
+use super::connection::Census;
+use super::connection::{Crowd, Guest};
 use super::listen::{Listener, Listening};
 use super::quit::is_passing;
 use super::wire::Wire;
@@ -181,6 +183,7 @@ impl Server {
             return Ok(());
         }
         let listening = listener.open()?;
+        #[cfg(feature = "admin")]
         self.open_for_census();
         let mut last = tokio::time::Instant::now();
         self.accept_until_stop(&listening, &stop, |wire| {
@@ -202,6 +205,7 @@ impl Server {
     }
 
     /// Says that clients can come from now on, and lets them be counted.
+    #[cfg(feature = "admin")]
     fn open_for_census(self: &Arc<Self>) {
         let server = Arc::downgrade(self);
         let count = move || {

@@ -16,6 +16,7 @@ pub(crate) trait Guest: Send + Sync {
     fn nudge(&self);
 
     /// How many requests of it are under way.
+    #[cfg(feature = "admin")]
     fn requests(&self) -> u64 {
         0
     }
@@ -23,10 +24,7 @@ pub(crate) trait Guest: Send + Sync {
 
 /// How busy a server is.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(
-    not(feature = "admin"),
-    expect(dead_code, reason = "the admin port reads it")
-)]
+#[cfg(feature = "admin")]
 pub(crate) struct Census {
     pub(crate) connections: u64,
     pub(crate) requests: u64,
@@ -134,6 +132,7 @@ impl Crowd {
     }
 
     /// Counted when asked for, so that a request costs nobody a shared counter.
+    #[cfg(feature = "admin")]
     pub(crate) fn census(&self) -> Census {
         let seats = self.seats();
         Census {

@@ -11,7 +11,9 @@ mod tls;
 mod wire;
 
 pub(crate) use accept::{Server, Tide};
-pub(crate) use connection::{Bell, Census, Guest};
+#[cfg(feature = "admin")]
+pub(crate) use connection::Census;
+pub(crate) use connection::{Bell, Guest};
 #[cfg(feature = "admin")]
 pub(crate) use listen::Listening;
 pub use listen::{Listen, Listener};

@@ -74,7 +74,7 @@ impl Running {
         let (runs, mut running) = mpsc::unbounded_channel();
         let life = move || async move {
             adieu::scope("orders")
-                .grace(Duration::from_secs(10))
+                .grace(Duration::from_secs(60))
                 .on_notice(move |notice| {
                     if *notice == adieu::Notice::Running {
                         let _ = runs.send(());

@@ -52,13 +52,10 @@ async fn only_what_there_is_and_only_reading() {
 async fn the_plan_for_people_and_for_machines() {
     let service = service().await;
     let text = service.get("/plan").await.body;
-    assert!(
-        text.starts_with("plan of the stop, 10.0 s in all\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("plan of the stop, "), "{text}");
     let request = "GET /plan HTTP/1.1\r\nHost: admin\r\nAccept: application/json\r\n\r\n";
     let plan = send(service.admin, request).await.json();
-    assert_eq!(plan["grace_ms"], 10_000.0);
+    assert_eq!(plan["grace_ms"], 60_000.0);
     assert_eq!(plan["phases"][1]["phase"], "drain");
     assert_eq!(plan["phases"][1]["parts"][0], "worker");
     assert_eq!(plan["phases"][3]["parts"][0], "pool");

@@ -240,6 +240,7 @@ impl Guest for Facts {
         self.bell.ring();
     }
 
+    #[cfg(feature = "admin")]
     fn requests(&self) -> u64 {
         self.errands
             .lock()
