@@ -4,25 +4,34 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::component::{self, BlockingPart, Ending, HookPart, Resource, TaskPart};
 use crate::core::Core;
 use crate::error::{BoxError, Error};
 use crate::lifecycle::{Cause, Plan};
-use crate::report::PartKind;
+use crate::report::{Ledger, PartKind};
 use crate::stop::Stop;
 use crate::supervise::Restart;
 
 /// The service under construction. Program order is start order; the stop goes the other way.
 pub struct App {
     pub(crate) core: Arc<Core>,
+    #[cfg_attr(
+        not(feature = "admin"),
+        expect(dead_code, reason = "the admin port shows it")
+    )]
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
     misuse: Option<Error>,
 }
 
 impl App {
-    pub(crate) const fn new(core: Arc<Core>) -> Self {
-        Self { core, misuse: None }
+    pub(crate) const fn new(core: Arc<Core>, ledger: Arc<Mutex<Ledger>>) -> Self {
+        Self {
+            core,
+            ledger,
+            misuse: None,
+        }
     }
 
     /// Remembers what cannot be; `setup` then ends with it, whatever it returns.
@@ -117,6 +126,130 @@ impl App {
         T: Ending,
     {
         BlockingPart::new(self, name.into(), Location::caller(), code)
+    }
+
+    /// Binds a socket: `"0.0.0.0:8080"`, `"localhost:0"` or `"unix:/run/orders.sock"`. Await it, then give it to
+    /// `app.http` or [`App::tcp`], which accept once `setup` has returned.
+    #[cfg(feature = "net")]
+    #[track_caller]
+    pub fn listen(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        address: impl Into<String>,
+    ) -> crate::Listen {
+        crate::Listen::new(name.into(), address.into(), Location::caller())
+    }
+
+    /// Serves connections: `handler` is called with each, and ends when it is through with it.
+    ///
+    /// ```
+    /// # use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let echo = app.listen("echo", "127.0.0.1:0").await?;
+    /// app.tcp(echo, |conn| async move {
+    ///     let mut conn = BufReader::new(conn);
+    ///     let mut line = String::new();
+    ///     while conn.read_line(&mut line).await? > 0 && line.ends_with('\n') {
+    ///         conn.write_all(line.as_bytes()).await?;
+    ///         line.clear();
+    ///     }
+    ///     std::io::Result::Ok(())
+    /// })
+    /// .goodbye("Goodbye!\r\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "net")]
+    pub fn tcp<F, Fut>(&mut self, listener: crate::Listener, handler: F) -> crate::TcpPart<'_>
+    where
+        F: Fn(crate::Conn) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        crate::TcpPart::new(self, listener, handler)
+    }
+
+    /// Serves HTTP/1.1 and HTTP/2 with an axum `Router` or any other tower service.
+    ///
+    /// A handler finds the [`Stop`] among the request's extensions; with the feature `axum`, the extractor
+    /// `Stopping` gives it.
+    #[cfg(feature = "http")]
+    pub fn http<S, B>(&mut self, listener: crate::Listener, service: S) -> crate::HttpPart<'_>
+    where
+        S: tower_service::Service<http::Request<crate::Upload>, Response = http::Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+    {
+        crate::HttpPart::new(self, listener, service)
+    }
+
+    /// Opens the admin port: `/livez`, `/readyz`, `/health`, `/metrics`, `/plan`, `/report`. A port alone means
+    /// 127.0.0.1; `"unix:/run/orders.admin"` is possible too.
+    ///
+    /// Make it the first line of `setup`: it answers from then on, through the whole stop, to the very end.
+    ///
+    /// | route | answers |
+    /// |---|---|
+    /// | `/livez` | 200 as long as the runtime does, also while stopping |
+    /// | `/readyz` | 200 once `setup` has returned and every server listens, while every [check](App::check) passes; 503 from the first moment of a stop |
+    /// | `/health` | both as JSON, with every part's state and every check's answer; its status is that of `/readyz` |
+    /// | `/metrics` | Prometheus text: the program's metrics through the `metrics` facade, and the service's own |
+    /// | `/plan` | [`App::plan`]; as JSON if asked with `Accept: application/json` |
+    /// | `/report` | the report so far, as JSON |
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// # struct Pool; impl Pool { async fn ping(&self) -> std::io::Result<()> { Ok(()) } }
+    /// # let pool = std::sync::Arc::new(Pool);
+    /// let admin = app.admin("127.0.0.1:0").await?;
+    /// println!("admin on {:?}", admin.local_addr());
+    /// app.check("db", move || {
+    ///     let pool = pool.clone();
+    ///     async move { pool.ping().await }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "admin")]
+    #[track_caller]
+    pub fn admin(&mut self, address: impl AsRef<str>) -> crate::Admin<'_> {
+        crate::Admin::new(self, address.as_ref(), Location::caller())
+    }
+
+    /// The routes of the admin port for a router of your own, for those who have one port.
+    #[cfg(feature = "admin")]
+    #[must_use = "routes answer once they are mounted"]
+    pub fn admin_routes(&self) -> crate::AdminRoutes {
+        crate::AdminRoutes::new(Arc::clone(&self.core), Arc::clone(&self.ledger))
+    }
+
+    /// Adds a check that readiness depends on. Its name is for the checks alone: a resource may have the same.
+    ///
+    /// It is asked when somebody asks for readiness, by one at a time, and its answer is good for a second. One
+    /// that fails, panics or does not answer within a second makes `/readyz` answer 503, and `/health` says why.
+    /// Liveness is not touched: starting the process again seldom mends a database.
+    ///
+    /// When the stop is announced, checks are not asked any more, and what they hold is dropped.
+    #[cfg(feature = "admin")]
+    #[track_caller]
+    pub fn check<F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        check: F,
+    ) -> crate::CheckPart<'_>
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        crate::CheckPart::new(self, name.into(), Location::caller(), check)
     }
 
     /// Runs when stopping begins, before the drain: tell the load balancer, the service registry.

@@ -111,9 +111,14 @@ impl Conductor {
 
     fn perform(&mut self, action: Action, now: Time) {
         match action {
-            Action::Ready => self.say(now, Notice::Running),
+            Action::Ready => {
+                self.core.running.open();
+                self.say(now, Notice::Running);
+            }
             Action::Begin(cause) => {
                 self.core.begin_stopping();
+                let _ = self.core.cause.set(cause.clone());
+                self.core.announced.open();
                 self.ledger(|ledger| ledger.stopping(now, cause.clone()));
                 self.say(now, Notice::Stopping { cause });
             }

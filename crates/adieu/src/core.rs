@@ -14,6 +14,7 @@ use crate::cancel::Token;
 use crate::component::Closer;
 use crate::duration::FOREVER;
 use crate::error::{Error, ErrorKind, Failure};
+use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::lifecycle::{
     Cause, End, Event, Exit, Outcome, PartId, Plan, Role, StopSignal, Terms, Time,
@@ -41,6 +42,8 @@ pub(crate) struct Part {
     pub(crate) born: Time,
     pub(crate) failure: Option<Failure>,
     pub(crate) restarts: u32,
+    /// What else the report should say of it.
+    pub(crate) notes: Vec<String>,
     /// What a failure of this part does to the service.
     pub(crate) stops_service: Option<Cause>,
     /// Work whose own limit was reached before the drain's.
@@ -48,6 +51,9 @@ pub(crate) struct Part {
     /// Cancels the work, or the close in progress.
     pub(crate) token: Token,
     pub(crate) closer: Option<Closer>,
+    /// Counts a server's clients; there from the moment it listens.
+    #[cfg(feature = "admin")]
+    pub(crate) census: Option<Box<dyn Fn() -> crate::net::Census + Send>>,
 }
 
 const CALM: u8 = 0;
@@ -67,6 +73,12 @@ pub(crate) struct Core {
     pub(crate) stop: StopState,
     /// Cancels `setup`.
     pub(crate) setup: Token,
+    /// Opens when `setup` has returned: the service is running.
+    pub(crate) running: Gate,
+    /// Opens when stopping begins: no longer ready, but going on for the lame-duck time.
+    pub(crate) announced: Gate,
+    /// Why the service stops, once it does.
+    pub(crate) cause: OnceLock<Cause>,
     parts: Mutex<Vec<Part>>,
     losses: Mutex<Losses>,
     urgency: AtomicU8,
@@ -75,6 +87,8 @@ pub(crate) struct Core {
     ended_notify: Notify,
     /// Only a service that owns its process has one.
     pub(crate) sentinel: OnceLock<Sentinel>,
+    #[cfg(feature = "admin")]
+    pub(crate) office: crate::admin::Office,
     #[cfg(feature = "testing")]
     pub(crate) probe: crate::testing::Probe,
 }
@@ -91,12 +105,17 @@ impl Core {
             stop: StopState::new(),
             roster: Roster::new(),
             setup: Token::default(),
+            running: Gate::default(),
+            announced: Gate::default(),
+            cause: OnceLock::new(),
             parts: Mutex::default(),
             losses: Mutex::default(),
             urgency: AtomicU8::new(CALM),
             ended: AtomicU16::new(0),
             ended_notify: Notify::new(),
             sentinel: OnceLock::new(),
+            #[cfg(feature = "admin")]
+            office: crate::admin::Office::default(),
             #[cfg(feature = "testing")]
             probe: crate::testing::Probe::default(),
         }
@@ -154,10 +173,13 @@ impl Core {
             born: self.now(),
             failure: None,
             restarts: 0,
+            notes: Vec::new(),
             stops_service: None,
             was_cut: false,
             token: Token::default(),
             closer: None,
+            #[cfg(feature = "admin")]
+            census: None,
         });
         let limit = limit.map(|limit| limit.min(FOREVER));
         // Under the lock, so that the machine hears of parts in the order of their numbers.
@@ -191,6 +213,12 @@ impl Core {
             sentinel.arm(self.terms.grace);
         }
         first
+    }
+
+    /// Whether somebody has asked for the stop; true before the conductor has heard of it.
+    #[cfg(feature = "admin")]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.urgency.load(Ordering::Acquire) != CALM
     }
 
     /// The exit code if the end must come from outside: the machine never came to say it.
@@ -244,6 +272,8 @@ impl Core {
         };
         match (gone.part, result) {
             (Some(part), result) => self.part_ended(part, result),
+            #[cfg(feature = "net")]
+            (None, Ok(_)) if task.kind == crate::roster::WorkKind::Connection => {}
             (None, Ok(_)) => {
                 let loss = Loss::cut(&task, Outcome::Cancelled, false);
                 self.losses().add(loss);

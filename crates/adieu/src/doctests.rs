@@ -16,6 +16,10 @@ pages! {
     Failures = "failures.md";
     Report = "report.md";
     Telemetry = "telemetry.md";
+    #[cfg(feature = "admin")]
+    Health = "health.md";
+    #[cfg(all(feature = "axum", feature = "tls"))]
+    Servers = "servers.md";
     #[cfg(feature = "testing")]
     Testing = "testing.md";
 }

@@ -42,6 +42,21 @@ pub(crate) enum ErrorKind {
     },
     /// `setup` panicked.
     SetupPanicked(Panic),
+    /// An address could not be listened on.
+    #[cfg(feature = "net")]
+    Listen {
+        name: Arc<str>,
+        address: String,
+        holder: Option<String>,
+        cause: std::io::Error,
+    },
+    /// A certificate or key could not be used.
+    #[cfg(feature = "tls")]
+    Tls {
+        name: Arc<str>,
+        file: std::path::PathBuf,
+        cause: BoxError,
+    },
 }
 
 impl Error {
@@ -58,6 +73,10 @@ impl Error {
         match &self.kind {
             ErrorKind::Open { name, .. } => Some(Cause::Error(Arc::clone(name))),
             ErrorKind::OpenPanicked { name, .. } => Some(Cause::Panic(Arc::clone(name))),
+            #[cfg(feature = "net")]
+            ErrorKind::Listen { name, .. } => Some(Cause::Error(Arc::clone(name))),
+            #[cfg(feature = "tls")]
+            ErrorKind::Tls { name, .. } => Some(Cause::Error(Arc::clone(name))),
             _ => None,
         }
     }
@@ -87,6 +106,16 @@ impl fmt::Display for Error {
             ),
             ErrorKind::System { what, .. } => f.write_str(what),
             ErrorKind::SetupPanicked(panic) => write!(f, "setup {panic}"),
+            #[cfg(feature = "net")]
+            ErrorKind::Listen { name, address, holder, .. } => {
+                write!(f, "`{name}` cannot listen on {address}")?;
+                match holder {
+                    Some(holder) => write!(f, ", which {holder} holds: stop that, or choose another address"),
+                    None => Ok(()),
+                }
+            }
+            #[cfg(feature = "tls")]
+            ErrorKind::Tls { name, file, .. } => write!(f, "`{name}` cannot use {}", file.display()),
         }
     }
 }
@@ -96,6 +125,10 @@ impl std::error::Error for Error {
         match &self.kind {
             ErrorKind::Open { cause, .. } => Some(&**cause),
             ErrorKind::System { cause, .. } => Some(cause),
+            #[cfg(feature = "net")]
+            ErrorKind::Listen { cause, .. } => Some(cause),
+            #[cfg(feature = "tls")]
+            ErrorKind::Tls { cause, .. } => Some(&**cause),
             _ => None,
         }
     }

@@ -11,10 +11,13 @@
 //! | open resources, start tasks, add hooks | [`App`] |
 //! | notice the stop in a task, start more work | [`Stop`], [`Group`] |
 //! | see what happened | [`Report`], [`Notice`], [`Exit`] |
+//! | be asked how it is: probes, checks, metrics | feature `admin` |
 //! | test how a service stops | feature `testing` |
 //!
 #![doc = include_str!("docs/tutorial.md")]
 
+#[cfg(feature = "admin")]
+mod admin;
 mod app;
 mod cancel;
 mod component;
@@ -24,8 +27,13 @@ mod core;
 mod doctests;
 mod duration;
 mod error;
+#[cfg(feature = "axum")]
+mod extract;
+mod gate;
 mod group;
 mod inbox;
+#[cfg(feature = "net")]
+mod net;
 mod panics;
 mod platform;
 mod publish;
@@ -50,12 +58,22 @@ pub mod lifecycle;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "admin")]
+pub use admin::{Admin, AdminBody, AdminFuture, AdminPort, AdminRoutes, CheckPart};
 pub use app::{App, ShutdownHandle};
 pub use component::{BlockingPart, Ending, HookPart, Resource, TaskPart};
+#[cfg(feature = "net")]
+pub use component::{Conn, TcpPart};
+#[cfg(feature = "http")]
+pub use component::{HttpPart, Limits, Upload};
 pub use duration::{InvalidDuration, parse_duration};
 pub use error::{BoxError, Error, Failure, Result, TaskError, TooLate};
+#[cfg(feature = "axum")]
+pub use extract::Stopping;
 pub use group::{Cancelled, Group, GroupCause, GroupError};
 pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
+#[cfg(feature = "net")]
+pub use net::{Listen, Listener};
 pub use publish::Print;
 pub use report::{Blocked, Loss, Notice, PartKind, PartReport, PhaseReport, Report};
 pub use scope::{Scope, scope};

@@ -31,6 +31,9 @@ const ONE: u64 = 8;
 pub(crate) enum WorkKind {
     Task,
     Blocking,
+    /// A connection of a server, which names by itself what was cut with it.
+    #[cfg(feature = "net")]
+    Connection,
 }
 
 /// A task about to be listed.
@@ -195,6 +198,12 @@ impl Roster {
     /// No new work from the first moment on at which none is alive.
     pub(crate) fn seal_when_idle(&self) -> Left {
         Self::left(self.state.fetch_or(SEALS_AT_ZERO, Ordering::AcqRel) | SEALS_AT_ZERO)
+    }
+
+    /// How many tasks are alive, those left behind not counted.
+    #[cfg(feature = "admin")]
+    pub(crate) fn alive(&self) -> u64 {
+        self.state.load(Ordering::Relaxed) / ONE
     }
 
     /// No new work.

@@ -200,6 +200,8 @@ impl Stage {
         let dropped = StopOnDrop(ShutdownHandle::new(Arc::clone(&self.core)));
         setup::run(&self.core, &self.ledger, setup).await;
         self.core.ended().await;
+        #[cfg(feature = "admin")]
+        self.core.office.closed().await;
         drop(dropped);
         self.publisher.report().unwrap_or_else(|| {
             let what = Failure {

@@ -27,7 +27,7 @@ impl Drop for Ending<'_> {
 }
 
 /// Dropped half-way, `setup` counts as cancelled; what it has opened is closed by the conductor.
-pub(crate) async fn run<F>(core: &Arc<Core>, ledger: &Mutex<Ledger>, setup: F)
+pub(crate) async fn run<F>(core: &Arc<Core>, ledger: &Arc<Mutex<Ledger>>, setup: F)
 where
     F: AsyncFnOnce(&mut App) -> crate::Result,
 {
@@ -35,7 +35,7 @@ where
         core,
         end: End::Cancelled,
     };
-    let mut app = App::new(Arc::clone(core));
+    let mut app = App::new(Arc::clone(core), Arc::clone(ledger));
     let result = {
         let work = core.setup.wrap(async { setup(&mut app).await });
         let work = Seated::new(core.seat_of(None), work);

@@ -38,6 +38,44 @@ pub(crate) fn coarse_now() -> Duration {
     }
 }
 
+/// Hides a listening socket from new connections while handshakes half done still finish into its queue.
+///
+/// Binds it to an interface that does not exist: the look-up for a new SYN no longer finds the listener, so it
+/// is refused at once. Linux checks neither that the interface exists nor, since 5.7, for a privilege; so
+/// whoever relies on it tries it out first.
+#[cfg(all(target_os = "linux", feature = "net"))]
+pub(crate) fn cloak(socket: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    const SO_BINDTOIFINDEX: libc::c_int = 62;
+    let nowhere: libc::c_int = libc::c_int::MAX;
+    let size = libc::socklen_t::try_from(size_of_val(&nowhere)).unwrap_or(4);
+    // SAFETY: the descriptor is open for the call, and the value is a live integer of the size given.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_BINDTOIFINDEX,
+            (&raw const nowhere).cast(),
+            size,
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+/// How many bytes written to a socket its peer has not acknowledged yet; `None` where that cannot be known.
+#[cfg(all(unix, feature = "http"))]
+pub(crate) fn unacknowledged(socket: std::os::fd::BorrowedFd<'_>) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    let mut count: libc::c_int = 0;
+    // SAFETY: the descriptor is open for the call, which writes one integer to where the pointer leads.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
+    u32::try_from(count).ok().filter(|_| done == 0)
+}
+
 #[cfg(unix)]
 pub(crate) use unix::{Disposition, install, is_ignored, read_byte, restore};
 

@@ -1,8 +1,12 @@
 //! The kinds of parts. Each registers itself, starts, and says how it is to be ended.
 
 mod hook;
+#[cfg(feature = "http")]
+mod http;
 mod resource;
 mod task;
+#[cfg(feature = "net")]
+mod tcp;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +14,12 @@ use std::pin::Pin;
 use crate::error::BoxError;
 
 pub use hook::HookPart;
+#[cfg(feature = "http")]
+pub use http::{HttpPart, Limits, Upload};
 pub use resource::Resource;
 pub use task::{BlockingPart, TaskPart};
+#[cfg(feature = "net")]
+pub use tcp::{Conn, TcpPart};
 
 pub(crate) use resource::resource;
 pub(crate) use task::{again, once};

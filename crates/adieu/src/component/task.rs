@@ -133,7 +133,11 @@ impl Drop for TaskPart<'_> {
 
 /// Puts a part's work on the roster and on the runtime. Too late means that `setup` outlived the drain; the
 /// part then has its outcome from the machine.
-fn launch(core: &Arc<Core>, id: PartId, work: impl Future<Output = ()> + Send + 'static) {
+pub(super) fn launch(
+    core: &Arc<Core>,
+    id: PartId,
+    work: impl Future<Output = ()> + Send + 'static,
+) {
     let Some((name, place, token)) = core.with_part(id, |part| {
         (part.name.to_string(), part.place, part.token.clone())
     }) else {

@@ -13,7 +13,7 @@ use super::summary::{Loss, PartReport, PhaseReport, Report};
 /// Fields may be added under one version; a change of meaning makes a new one.
 const VERSION: u32 = 1;
 
-fn millis(duration: Duration) -> Value {
+pub(crate) fn millis(duration: Duration) -> Value {
     // Microseconds matter for phases that take none of them; more digits are noise.
     let micros = u32::try_from(duration.as_micros()).map_or(duration.as_micros() as f64, f64::from);
     json!(micros / 1_000.0)
@@ -38,8 +38,12 @@ impl Report {
     /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
+        format!("{:#}\n", self.to_value())
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
         let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let value = json!({
+        json!({
             "version": VERSION,
             "service": self.service,
             "pid": std::process::id(),
@@ -58,8 +62,7 @@ impl Report {
             "blocked": self.blocked,
             "timeline": self.timeline.iter().map(|(at, notice)| entry(*at, notice)).collect::<Vec<_>>(),
             "omitted": self.omitted,
-        });
-        format!("{value:#}\n")
+        })
     }
 
     /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600.
@@ -144,6 +147,7 @@ fn part(part: &PartReport) -> Value {
         "restarts": part.restarts,
         "state": state(part.outcome, part.blocking),
         "failure": part.failure,
+        "notes": part.notes,
     })
 }
 
@@ -219,6 +223,9 @@ fn entry(at: Duration, notice: &Notice) -> Value {
             ongoing,
         } => {
             json!({"event": "blocked", "task": task, "place": place, "lasted_ms": millis(*lasted), "ongoing": ongoing})
+        }
+        Notice::AdminExposed { address } => {
+            json!({"event": "admin exposed", "address": address.to_string()})
         }
         Notice::Ended { exit } => json!({"event": "ended", "exit_code": exit.code()}),
     };

@@ -132,6 +132,30 @@ impl Ledger {
         self.exit = Some(exit);
     }
 
+    /// The phase of the stop, while there is one.
+    #[cfg(feature = "admin")]
+    pub(crate) fn phase(&self) -> Option<Phase> {
+        let running = self.exit.is_none();
+        self.phases
+            .last()
+            .filter(|_| running)
+            .map(|last| last.phase)
+    }
+
+    /// How far the part of this number has come: its outcome, and whether its close or hook has begun.
+    #[cfg(feature = "admin")]
+    pub(crate) fn progress(&self, part: usize) -> (Option<Outcome>, bool) {
+        let outcome = self.outcomes.get(part).copied().flatten();
+        let is_closing = self.closing_since.get(part).is_some_and(Option::is_some);
+        (outcome.map(|(outcome, ..)| outcome), is_closing)
+    }
+
+    /// How often tasks have blocked the loop.
+    #[cfg(feature = "admin")]
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocked.iter().map(|blocked| blocked.times).sum()
+    }
+
     /// The report as of now. Parts without an outcome were not reached: this is total also when the end
     /// came from outside.
     pub(crate) fn report(&self, core: &Core, now: Time, exit: Exit) -> Report {
@@ -187,6 +211,7 @@ impl Ledger {
                 restarts: part.restarts,
                 failure: part.failure.clone(),
                 blocking,
+                notes: part.notes.clone(),
             }
         };
         parts.iter().enumerate().map(report).collect()

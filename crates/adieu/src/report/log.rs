@@ -203,6 +203,14 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 place
             );
         }
+        Notice::AdminExposed { address } => say!(
+            warn,
+            service = service,
+            address = address,
+            "the admin port on {} can be reached from other machines and asks nobody who they are; listen on \
+             127.0.0.1, or say `.exposed()` if it is meant so",
+            address
+        ),
         Notice::Ended { exit } => {
             say!(
                 info,

@@ -10,6 +10,8 @@ mod text;
 
 pub(crate) use herald::{Herald, Listener, Voice};
 pub(crate) use json::check_writable;
+#[cfg(feature = "admin")]
+pub(crate) use json::millis;
 pub(crate) use ledger::Ledger;
 pub use notice::{Notice, PartKind};
 pub use summary::{Blocked, Loss, PartReport, PhaseReport, Report};

@@ -18,6 +18,10 @@ pub enum PartKind {
     Task,
     /// Code on the blocking pool.
     Blocking,
+    /// A TCP or Unix socket server.
+    Tcp,
+    /// An HTTP server.
+    Http,
     /// Runs when stopping begins.
     ShutdownHook,
     /// Runs after the drain.
@@ -30,11 +34,17 @@ impl PartKind {
     pub(crate) const fn role(self) -> Role {
         match self {
             Self::Resource => Role::Resource,
-            Self::Task | Self::Blocking => Role::Work,
+            Self::Task | Self::Blocking | Self::Tcp | Self::Http => Role::Work,
             Self::ShutdownHook => Role::Hook(Moment::Shutdown),
             Self::CleanupHook => Role::Hook(Moment::Cleanup),
             Self::ExitHook => Role::Hook(Moment::Exit),
         }
+    }
+
+    /// Whether clients come to it.
+    #[cfg(feature = "admin")]
+    pub(crate) const fn is_server(self) -> bool {
+        matches!(self, Self::Tcp | Self::Http)
     }
 
     /// The kind's name in logs and reports.
@@ -44,6 +54,8 @@ impl PartKind {
             Self::Resource => "resource",
             Self::Task => "task",
             Self::Blocking => "blocking",
+            Self::Tcp => "tcp",
+            Self::Http => "http",
             Self::ShutdownHook => "on_shutdown",
             Self::CleanupHook => "on_cleanup",
             Self::ExitHook => "on_exit",
@@ -155,6 +167,11 @@ pub enum Notice {
         lasted: Duration,
         /// Whether it goes on.
         ongoing: bool,
+    },
+    /// The admin port can be reached from other machines, and was not said to be meant so.
+    AdminExposed {
+        /// Where it answers.
+        address: std::net::SocketAddr,
     },
     /// The end.
     Ended {

@@ -69,6 +69,8 @@ pub struct PartReport {
     pub failure: Option<Failure>,
     /// For what was abandoned: whether it blocked its thread (else it was waiting).
     pub blocking: bool,
+    /// What else there is to say: how a listener was closed, which connections were cut.
+    pub notes: Vec<String>,
 }
 
 /// Work that was cut, left behind or failed, and is no part of its own.

@@ -115,6 +115,9 @@ fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fm
         write!(f, ", {} old, made at {}", show(part.age), part.place)?;
     }
     writeln!(f)?;
+    for note in &part.notes {
+        writeln!(f, "  {:<11} {:<width$}  · {note}", "", "")?;
+    }
     match &part.failure {
         Some(failure) => writeln!(f, "  {:<11} {:<width$}  └ {failure}", "", ""),
         None => Ok(()),

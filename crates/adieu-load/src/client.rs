@@ -1,0 +1,138 @@
+//! One client: connects, speaks, and connects again, until it is refused.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use crate::fate::Fate;
+use crate::load::{Mode, Speech};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// What all clients of a load share.
+pub(crate) struct Shared {
+    answers: AtomicU64,
+    /// The smallest number anybody waits for.
+    wanted: AtomicU64,
+    reached: Notify,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            answers: AtomicU64::new(0),
+            wanted: AtomicU64::new(u64::MAX),
+            reached: Notify::new(),
+        }
+    }
+}
+
+impl Shared {
+    // Both sides write one word and then read the other's. In one total order at least one of them sees what
+    // the other wrote, so that nobody waits for an answer that was counted already.
+    pub(crate) fn note_answer(&self) {
+        let answers = self.answers.fetch_add(1, SeqCst) + 1;
+        if answers >= self.wanted.load(SeqCst) {
+            self.reached.notify_waiters();
+        }
+    }
+
+    pub(crate) async fn answered(&self, count: u64) {
+        loop {
+            let reached = self.reached.notified();
+            self.wanted.fetch_min(count, SeqCst);
+            if self.answers.load(SeqCst) >= count {
+                return;
+            }
+            reached.await;
+        }
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) target: Target,
+    pub(crate) speech: Speech,
+    pub(crate) mode: Mode,
+    pub(crate) patience: Duration,
+    /// The state of a small generator of random numbers; never zero.
+    pub(crate) dice: u64,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) ending: watch::Receiver<bool>,
+    pub(crate) tally: Tally,
+}
+
+/// A server that breaks so many connections in a row will break the next one too.
+const MOST_BROKEN: u32 = 5;
+
+impl Client {
+    pub(crate) async fn run(mut self) -> Tally {
+        let mut broken = 0;
+        while broken < MOST_BROKEN && !self.is_ending() {
+            let sent = self.tally.sent();
+            match timeout(self.patience, self.target.connect()).await {
+                Ok(Ok(connection)) => match self.speech.clone() {
+                    Speech::Http1 { request, last } => {
+                        self.speak_http1(connection, &request, &last).await;
+                    }
+                    Speech::Http2 { uri, streams } => {
+                        self.speak_http2(connection, &uri, streams).await;
+                    }
+                    Speech::Lines { goodbye } => self.speak_lines(connection, &goodbye).await,
+                },
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.tally.count(Fate::Refused);
+                    break;
+                }
+                Ok(Err(error)) => {
+                    self.tally.count(Fate::Unsent);
+                    self.tally.remember(|| format!("connecting: {error}"));
+                }
+                Err(_) => {
+                    self.tally.count(Fate::Unsent);
+                    self.tally.remember(|| "connecting: no answer".to_owned());
+                }
+            }
+            broken = if self.tally.sent() > sent {
+                0
+            } else {
+                broken + 1
+            };
+        }
+        self.tally
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// Counts a request; `evidence` says what was seen of a lost one.
+    pub(crate) fn settle(&mut self, fate: Fate, evidence: impl FnOnce() -> String) {
+        self.tally.count(fate);
+        match fate {
+            Fate::Answered => self.shared.note_answer(),
+            Fate::Lost(loss) => self.tally.remember(|| format!("{loss}: {}", evidence())),
+            Fate::Unsent | Fate::Failed(_) => {
+                self.tally.remember(|| format!("{fate:?}: {}", evidence()));
+            }
+            Fate::Retry | Fate::Refused => {}
+        }
+    }
+
+    /// Whether the connection is to be kept after the next request.
+    pub(crate) const fn keeps(&mut self) -> bool {
+        match self.mode {
+            Mode::KeepAlive => true,
+            Mode::Fresh => false,
+            Mode::Mixed => {
+                self.dice ^= self.dice << 13;
+                self.dice ^= self.dice >> 7;
+                self.dice ^= self.dice << 17;
+                self.dice & 1 == 0
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! HTTP/1.1 by hand: what was sent and what came back is known to the byte.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::Poll;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::time::timeout;
+
+use crate::client::Client;
+use crate::fate::{Fate, Loss};
+use crate::load::Mode;
+use crate::target::Connection;
+
+impl Client {
+    pub(crate) async fn speak_http1(&mut self, connection: Connection, next: &[u8], last: &[u8]) {
+        let mut talk = Talk::new(connection);
+        while !self.is_ending() {
+            let keep = self.keeps();
+            // One mode says that it will not come back; the other simply does not.
+            let request = if self.mode == Mode::Fresh { last } else { next };
+            let exchange = timeout(self.patience, talk.exchange(request)).await;
+            let fate = match &exchange {
+                Ok(Ok(answer)) => answer.fate(),
+                Ok(Err(error)) => talk.fate_of(error),
+                Err(_) => talk.fate_of(&io::ErrorKind::TimedOut.into()),
+            };
+            self.settle(fate, || match &exchange {
+                Ok(Ok(answer)) => format!("status {}", answer.status),
+                Ok(Err(error)) => talk.describe(error),
+                Err(_) => talk.describe(&io::ErrorKind::TimedOut.into()),
+            });
+            let may_go_on = matches!(exchange, Ok(Ok(answer)) if answer.keep_alive);
+            if !keep || !may_go_on || !talk.is_open().await {
+                return;
+            }
+        }
+    }
+}
+
+/// A whole answer.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    status: u16,
+    keep_alive: bool,
+}
+
+impl Answer {
+    const fn fate(self) -> Fate {
+        match self.status {
+            408 | 503 => Fate::Retry,
+            status @ 500.. => Fate::Failed(status),
+            _ => Fate::Answered,
+        }
+    }
+}
+
+/// A connection with the state of the present exchange.
+struct Talk {
+    connection: Connection,
+    received: BytesMut,
+    sent_whole: bool,
+    answered_bytes: u64,
+    exchanges: u64,
+}
+
+impl Talk {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            received: BytesMut::with_capacity(4_096),
+            sent_whole: false,
+            answered_bytes: 0,
+            exchanges: 0,
+        }
+    }
+
+    /// What became of a request whose exchange failed like this.
+    fn fate_of(&self, error: &io::Error) -> Fate {
+        if !self.sent_whole {
+            return Fate::Unsent;
+        }
+        Fate::Lost(match error.kind() {
+            _ if self.answered_bytes > 0 => Loss::Truncated,
+            io::ErrorKind::TimedOut => Loss::TimedOut,
+            io::ErrorKind::UnexpectedEof => Loss::Closed,
+            _ => Loss::Reset,
+        })
+    }
+
+    fn describe(&self, error: &io::Error) -> String {
+        format!(
+            "request {} of its connection, {} bytes of the answer, then: {error}",
+            self.exchanges, self.answered_bytes
+        )
+    }
+
+    /// Sends a request and reads its answer.
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
+        self.exchanges += 1;
+        (self.sent_whole, self.answered_bytes) = (false, 0);
+        self.connection.write_all(request).await?;
+        self.connection.flush().await?;
+        self.sent_whole = true;
+        let head = loop {
+            match end_of_head(&self.received) {
+                Some(end) => break Head::parse(&self.received.split_to(end))?,
+                None => self.more().await?,
+            }
+        };
+        let mut keep_alive = head.keep_alive;
+        match head.body {
+            Body::Length(length) => self.skip(length).await?,
+            Body::Chunked => while self.skip_chunk().await? {},
+            Body::UntilClose => {
+                keep_alive = false;
+                while self.connection.read_buf(&mut self.received).await? > 0 {
+                    self.received.clear();
+                }
+            }
+        }
+        // Whatever follows an answer was not asked for; the server is done with the connection.
+        keep_alive &= self.received.is_empty();
+        Ok(Answer {
+            status: head.status,
+            keep_alive,
+        })
+    }
+
+    async fn more(&mut self) -> io::Result<()> {
+        let count = self.connection.read_buf(&mut self.received).await?;
+        self.answered_bytes += count as u64;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    async fn skip(&mut self, mut length: u64) -> io::Result<()> {
+        loop {
+            let here =
+                usize::try_from(length).map_or(self.received.len(), |l| l.min(self.received.len()));
+            self.received.advance(here);
+            length -= here as u64;
+            if length == 0 {
+                return Ok(());
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn line(&mut self) -> io::Result<BytesMut> {
+        loop {
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                return Ok(self.received.split_to(end + 1));
+            }
+            self.more().await?;
+        }
+    }
+
+    /// Whether another one follows.
+    async fn skip_chunk(&mut self) -> io::Result<bool> {
+        let line = self.line().await?;
+        let digits = line[..].split(|byte| *byte == b';').next();
+        let digits = digits.unwrap_or_default();
+        let size = std::str::from_utf8(digits.trim_ascii())
+            .ok()
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+        if size > 0 {
+            self.skip(size + 2).await?;
+            return Ok(true);
+        }
+        // Trailers, up to an empty line.
+        while !self.line().await?.trim_ascii().is_empty() {}
+        Ok(false)
+    }
+
+    /// Whether the server has neither closed nor said anything since its answer, as far as can be known.
+    async fn is_open(&mut self) -> bool {
+        poll_fn(|cx| {
+            let mut byte = [0];
+            let polled = Pin::new(&mut self.connection).poll_read(cx, &mut ReadBuf::new(&mut byte));
+            Poll::Ready(polled.is_pending())
+        })
+        .await
+    }
+}
+
+struct Head {
+    status: u16,
+    keep_alive: bool,
+    body: Body,
+}
+
+enum Body {
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    let at = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    Some(at + 4)
+}
+
+impl Head {
+    fn parse(bytes: &[u8]) -> io::Result<Self> {
+        let text = std::str::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+        let mut lines = text.split("\r\n");
+        let first = lines.next().unwrap_or_default();
+        let status: u16 = first
+            .strip_prefix("HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3)?.parse().ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+        let mut head = Self {
+            status,
+            keep_alive: true,
+            body: match status {
+                204 | 304 => Body::Length(0),
+                _ => Body::UntilClose,
+            },
+        };
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            let value = value.trim();
+            if name.eq_ignore_ascii_case("content-length") {
+                let length = value.parse().map_err(|_| io::ErrorKind::InvalidData)?;
+                head.body = Body::Length(length);
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                head.body = Body::Chunked;
+            } else if name.eq_ignore_ascii_case("connection") {
+                head.keep_alive = !value.eq_ignore_ascii_case("close");
+            }
+        }
+        Ok(head)
+    }
+}

@@ -1,0 +1,112 @@
+//! HTTP/2: several streams at a time, until the server says that it goes away.
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::client::SendRequest;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::client::Client;
+use crate::fate::{Fate, Loss};
+use crate::load::Mode;
+use crate::tally::Tally;
+use crate::target::Connection;
+
+impl Client {
+    pub(crate) async fn speak_http2(
+        &mut self,
+        connection: Connection,
+        uri: &http::Uri,
+        streams: usize,
+    ) {
+        let Ok(Ok((sender, driver))) =
+            timeout(self.patience, h2::client::handshake(connection)).await
+        else {
+            return self.settle(Fate::Unsent, || "no HTTP/2 handshake".to_owned());
+        };
+        let driver = tokio::spawn(driver);
+        let rounds = match (self.mode, self.keeps()) {
+            (Mode::KeepAlive, _) => u32::MAX,
+            (Mode::Fresh, _) => 1,
+            (Mode::Mixed, true) => 8,
+            (Mode::Mixed, false) => 2,
+        };
+        let mut lanes = JoinSet::new();
+        for _ in 0..streams {
+            let lane = Self {
+                target: self.target.clone(),
+                speech: self.speech.clone(),
+                mode: self.mode,
+                patience: self.patience,
+                dice: self.dice,
+                shared: std::sync::Arc::clone(&self.shared),
+                ending: self.ending.clone(),
+                tally: Tally::default(),
+            };
+            lanes.spawn(lane.lane(sender.clone(), uri.clone(), rounds));
+        }
+        // The driver ends when the last sender and the last stream are gone.
+        drop(sender);
+        while let Some(Ok(tally)) = lanes.join_next().await {
+            self.tally += tally;
+        }
+        let _ = timeout(self.patience, driver).await;
+    }
+
+    /// One stream after the other.
+    async fn lane(mut self, mut sender: SendRequest<Bytes>, uri: http::Uri, rounds: u32) -> Tally {
+        for _ in 0..rounds {
+            // An error here is a connection on which nothing more can be sent: a GOAWAY, as a rule.
+            let Ok(ready) = sender.ready().await else {
+                break;
+            };
+            sender = ready;
+            let mut request = http::Request::new(());
+            *request.uri_mut() = uri.clone();
+            let Ok((answer, _)) = sender.send_request(request, true) else {
+                break;
+            };
+            let mut begun = false;
+            let exchange = async {
+                let answer = answer.await?;
+                begun = true;
+                let status = answer.status().as_u16();
+                let mut body = answer.into_body();
+                while let Some(piece) = body.data().await {
+                    let piece = piece?;
+                    let _ = body.flow_control().release_capacity(piece.len());
+                }
+                body.trailers().await?;
+                Ok(status)
+            };
+            let exchange: Result<Result<u16, h2::Error>, _> =
+                timeout(self.patience, exchange).await;
+            let fate = match &exchange {
+                Ok(Ok(408 | 503)) => Fate::Retry,
+                Ok(Ok(status @ 500..)) => Fate::Failed(*status),
+                Ok(Ok(_)) => Fate::Answered,
+                Ok(Err(error)) => judge(error, begun),
+                Err(_) => Fate::Lost(Loss::TimedOut),
+            };
+            self.settle(fate, || format!("{exchange:?}"));
+            if self.is_ending() || !matches!(exchange, Ok(Ok(_))) {
+                break;
+            }
+        }
+        self.tally
+    }
+}
+
+fn judge(error: &h2::Error, begun: bool) -> Fate {
+    // Of a remote GOAWAY only those streams hear that lie above its last one; they were not and will not be
+    // handled. A refused stream was not either.
+    let told = error.is_remote() && error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
+    if told || error.reason() == Some(Reason::REFUSED_STREAM) {
+        return Fate::Retry;
+    }
+    Fate::Lost(match error.get_io().map(std::io::Error::kind) {
+        _ if begun => Loss::Truncated,
+        Some(std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::UnexpectedEof) => Loss::Closed,
+        _ => Loss::Reset,
+    })
+}

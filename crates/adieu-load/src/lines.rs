@@ -1,0 +1,85 @@
+//! Lines and their echoes.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+use crate::client::Client;
+use crate::fate::{Fate, Loss};
+use crate::target::Connection;
+
+impl Client {
+    pub(crate) async fn speak_lines(&mut self, connection: Connection, goodbye: &[u8]) {
+        let mut connection = BufReader::new(connection);
+        let mut heard = Vec::new();
+        while !self.is_ending() {
+            let keep = self.keeps();
+            let line = format!("line {}\r\n", self.tally.answered);
+            let (mut sent, mut echoed) = (false, Ok(0));
+            heard.clear();
+            let exchange = async {
+                connection.write_all(line.as_bytes()).await?;
+                connection.flush().await?;
+                sent = true;
+                connection.read_until(b'\n', &mut heard).await
+            };
+            match timeout(self.patience, exchange).await {
+                Ok(result) => echoed = result,
+                Err(_) => echoed = echoed.and(Err(io::ErrorKind::TimedOut.into())),
+            }
+            let fate = if heard == goodbye {
+                self.tally.goodbyes += 1;
+                Fate::Retry
+            } else {
+                judge(sent, &heard, &line, &echoed)
+            };
+            self.settle(fate, || {
+                format!("{echoed:?} with {:?}", heard.escape_ascii())
+            });
+            if fate != Fate::Answered || !keep {
+                return;
+            }
+            if something_came(&mut connection).await {
+                self.hear_goodbye(&mut connection, goodbye).await;
+                return;
+            }
+        }
+    }
+
+    /// The server speaks or closes without being asked: it must be the goodbye.
+    async fn hear_goodbye(&mut self, connection: &mut BufReader<Connection>, goodbye: &[u8]) {
+        let mut heard = Vec::new();
+        let hearing = connection.read_until(b'\n', &mut heard);
+        let _ = timeout(self.patience, hearing).await;
+        if heard == goodbye {
+            self.tally.goodbyes += 1;
+        } else {
+            self.settle(Fate::Unsent, || {
+                format!("in the place of a goodbye: {:?}", heard.escape_ascii())
+            });
+        }
+    }
+}
+
+fn judge(sent: bool, heard: &[u8], line: &str, echoed: &io::Result<usize>) -> Fate {
+    if !sent {
+        return Fate::Unsent;
+    }
+    if heard.strip_prefix(b"Echo: ") == Some(line.as_bytes()) {
+        return Fate::Answered;
+    }
+    Fate::Lost(match echoed {
+        _ if !heard.is_empty() => Loss::Truncated,
+        Ok(_) => Loss::Closed,
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Loss::TimedOut,
+        Err(_) => Loss::Reset,
+    })
+}
+
+async fn something_came(connection: &mut BufReader<Connection>) -> bool {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *connection).poll_fill_buf(cx).is_ready())).await
+}

@@ -1,0 +1,172 @@
+//! A load about to start, and one under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::client::{Client, Shared};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// How connections are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One connection for as long as the server keeps it.
+    KeepAlive,
+    /// A connection for each request.
+    Fresh,
+    /// Kept or not, at random.
+    Mixed,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Speech {
+    Http1 { request: Arc<[u8]>, last: Arc<[u8]> },
+    Http2 { uri: http::Uri, streams: usize },
+    Lines { goodbye: Arc<[u8]> },
+}
+
+/// A load about to start.
+#[derive(Clone, Debug)]
+#[must_use = "a load does nothing until `start`"]
+pub struct Load {
+    target: Target,
+    speech: Speech,
+    clients: usize,
+    mode: Mode,
+    patience: Duration,
+    seed: u64,
+}
+
+impl Load {
+    const fn new(target: Target, speech: Speech) -> Self {
+        Self {
+            target,
+            speech,
+            clients: 32,
+            mode: Mode::KeepAlive,
+            patience: Duration::from_secs(10),
+            seed: 1,
+        }
+    }
+
+    /// Asks for this path with HTTP/1.1.
+    pub fn http1(target: Target, path: &str) -> Self {
+        let request = |end: &str| -> Arc<[u8]> {
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{end}\r\n")
+                .into_bytes()
+                .into()
+        };
+        let speech = Speech::Http1 {
+            request: request(""),
+            last: request("connection: close\r\n"),
+        };
+        Self::new(target.offering(b"http/1.1"), speech)
+    }
+
+    /// Asks for this path with HTTP/2, four streams at a time on each connection.
+    ///
+    /// # Panics
+    ///
+    /// If the path cannot stand in a URI.
+    pub fn http2(target: Target, path: &str) -> Self {
+        let uri = http::Uri::try_from(format!("http://localhost{path}"));
+        let speech = Speech::Http2 {
+            uri: uri.expect("a path begins with a slash"),
+            streams: 4,
+        };
+        Self::new(target.offering(b"h2"), speech)
+    }
+
+    /// Sends lines to a server that echoes them and, at its stop, sends this goodbye.
+    pub fn lines(target: Target, goodbye: &str) -> Self {
+        let goodbye = goodbye.as_bytes().into();
+        Self::new(target, Speech::Lines { goodbye })
+    }
+
+    /// How many clients at a time. 32 if left out.
+    pub const fn clients(mut self, clients: usize) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// How connections are used. Kept if left out.
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How long a client waits for a connection or an answer. 10 s if left out.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// What the choices of [`Mode::Mixed`] are drawn from.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Starts the clients on the present tokio runtime. Each goes on until it is refused, or told to end.
+    pub fn start(self) -> Running {
+        let shared = Arc::new(Shared::default());
+        let (end, ending) = watch::channel(false);
+        let mut clients = JoinSet::new();
+        for number in 0..self.clients {
+            let client = Client {
+                target: self.target.clone(),
+                speech: self.speech.clone(),
+                mode: self.mode,
+                patience: self.patience,
+                // An odd multiplier spreads neighbouring numbers; zero would stay zero.
+                dice: (self.seed ^ (number as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+                shared: Arc::clone(&shared),
+                ending: ending.clone(),
+                tally: Tally::default(),
+            };
+            clients.spawn(client.run());
+        }
+        Running {
+            clients,
+            shared,
+            end,
+        }
+    }
+}
+
+/// A load under way. Dropping it ends all clients at once.
+#[must_use = "a load that is dropped ends"]
+pub struct Running {
+    clients: JoinSet<Tally>,
+    shared: Arc<Shared>,
+    end: watch::Sender<bool>,
+}
+
+impl Running {
+    /// Completes when so many answers have come. Cancel-safe.
+    pub async fn answered(&self, count: u64) {
+        self.shared.answered(count).await;
+    }
+
+    /// Asks every client to end after the answer it waits for.
+    pub fn end(&self) {
+        let _ = self.end.send(true);
+    }
+
+    /// Waits until every client has ended, by itself or because it was asked to. Dropping it ends all clients
+    /// at once.
+    ///
+    /// # Panics
+    ///
+    /// If a client did.
+    pub async fn finish(mut self) -> Tally {
+        let mut sum = Tally::default();
+        while let Some(tally) = self.clients.join_next().await {
+            sum += tally.expect("a client does not panic");
+        }
+        sum
+    }
+}

@@ -1,0 +1,133 @@
+//! The server under load, as a process: started, signalled, seen to its end.
+
+use std::ffi::OsStr;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+/// A process that is killed if it is dropped before its end.
+#[must_use = "a process that is dropped is killed"]
+pub struct Subject {
+    child: Child,
+    pid: Pid,
+    lines: Lines<BufReader<ChildStdout>>,
+    errors: JoinHandle<String>,
+    asked: Option<Instant>,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub struct SubjectEnd {
+    /// Its exit code, or the signal that ended it.
+    pub status: ExitStatus,
+    /// From the first SIGTERM to its end, if there was one.
+    pub took: Option<Duration>,
+    /// What it wrote to standard error.
+    pub errors: String,
+}
+
+impl Subject {
+    /// Starts a program.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn start(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> io::Result<Self> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let pid = child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
+            .ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self {
+            child,
+            pid,
+            lines: BufReader::new(stdout).lines(),
+            errors: tokio::spawn(async move {
+                let mut text = Vec::new();
+                let _ = stderr.read_to_end(&mut text).await;
+                String::from_utf8_lossy(&text).into_owned()
+            }),
+            asked: None,
+        })
+    }
+
+    /// The rest of the first line that begins with this. Lines before it are skipped. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// If the program ends before it prints such a line.
+    pub async fn line(&mut self, beginning: &str) -> io::Result<String> {
+        while let Some(line) = self.lines.next_line().await? {
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return Ok(rest.to_owned());
+            }
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The id of the process.
+    #[must_use]
+    pub const fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Asks it to end, with SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone already.
+    pub fn terminate(&mut self) -> io::Result<()> {
+        self.asked.get_or_insert_with(Instant::now);
+        Ok(kill_process(self.pid, Signal::TERM)?)
+    }
+
+    /// Holds it where it is, with SIGSTOP.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone already.
+    pub fn hold(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::STOP)?)
+    }
+
+    /// Lets it go on, with SIGCONT.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone already.
+    pub fn go_on(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::CONT)?)
+    }
+
+    /// Waits for its end. Dropped before, the process is killed.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be waited for.
+    pub async fn end(mut self) -> io::Result<SubjectEnd> {
+        let status = self.child.wait().await?;
+        let took = self.asked.map(|asked| asked.elapsed());
+        let errors = self.errors.await.unwrap_or_default();
+        Ok(SubjectEnd {
+            status,
+            took,
+            errors,
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! The sum of all fates.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use crate::fate::{Fate, Loss};
+
+/// How many requests met which fate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "a tally says whether something was lost"]
+pub struct Tally {
+    /// Whole answers.
+    pub answered: u64,
+    /// Whole answers that blame the server.
+    pub failed: u64,
+    /// Told to try again elsewhere.
+    pub retry: u64,
+    /// Connections refused.
+    pub refused: u64,
+    /// Connections that broke before a request was sent whole.
+    pub unsent: u64,
+    /// Lost to a reset before a byte of the answer.
+    pub reset: u64,
+    /// Lost to a close before a byte of the answer.
+    pub closed: u64,
+    /// Answers that began and did not end.
+    pub truncated: u64,
+    /// No answer in time.
+    pub timed_out: u64,
+    /// Goodbyes, for a server of lines.
+    pub goodbyes: u64,
+    /// What the first losses looked like.
+    pub evidence: Vec<String>,
+}
+
+const MOST_EVIDENCE: usize = 8;
+
+impl Tally {
+    /// Requests sent whole, whatever became of them.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.answered + self.failed + self.retry + self.lost()
+    }
+
+    /// Requests sent whole on an open connection that got no whole answer.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.reset + self.closed + self.truncated + self.timed_out
+    }
+
+    pub(crate) fn count(&mut self, fate: Fate) {
+        *match fate {
+            Fate::Answered => &mut self.answered,
+            Fate::Failed(_) => &mut self.failed,
+            Fate::Retry => &mut self.retry,
+            Fate::Refused => &mut self.refused,
+            Fate::Unsent => &mut self.unsent,
+            Fate::Lost(Loss::Reset) => &mut self.reset,
+            Fate::Lost(Loss::Closed) => &mut self.closed,
+            Fate::Lost(Loss::Truncated) => &mut self.truncated,
+            Fate::Lost(Loss::TimedOut) => &mut self.timed_out,
+        } += 1;
+    }
+
+    pub(crate) fn remember(&mut self, evidence: impl FnOnce() -> String) {
+        if self.evidence.len() < MOST_EVIDENCE {
+            self.evidence.push(evidence());
+        }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.retry += other.retry;
+        self.refused += other.refused;
+        self.unsent += other.unsent;
+        self.reset += other.reset;
+        self.closed += other.closed;
+        self.truncated += other.truncated;
+        self.timed_out += other.timed_out;
+        self.goodbyes += other.goodbyes;
+        self.evidence.extend(other.evidence);
+        self.evidence.truncate(MOST_EVIDENCE);
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} sent, {} answered, {} lost ({} reset, {} closed, {} truncated, {} timed out), {} told to retry, \
+             {} failed, {} unsent, {} refused",
+            self.sent(),
+            self.answered,
+            self.lost(),
+            self.reset,
+            self.closed,
+            self.truncated,
+            self.timed_out,
+            self.retry,
+            self.failed,
+            self.unsent,
+            self.refused,
+        )?;
+        for line in &self.evidence {
+            write!(f, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loss_is_in_the_sum_and_nothing_else_is() {
+        let mut tally = Tally::default();
+        for loss in [Loss::Reset, Loss::Closed, Loss::Truncated, Loss::TimedOut] {
+            tally.count(Fate::Lost(loss));
+        }
+        for other in [
+            Fate::Answered,
+            Fate::Failed(500),
+            Fate::Retry,
+            Fate::Refused,
+            Fate::Unsent,
+        ] {
+            tally.count(other);
+        }
+        assert_eq!((tally.lost(), tally.sent()), (4, 7));
+    }
+}

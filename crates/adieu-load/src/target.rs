@@ -1,0 +1,141 @@
+//! Where the load goes, and the connections to it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// A server, and how to reach it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    place: Place,
+    tls: Option<Secrecy>,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+#[derive(Clone)]
+struct Secrecy {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl std::fmt::Debug for Secrecy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Secrecy").field(&self.name).finish()
+    }
+}
+
+/// Any connection.
+pub(crate) trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
+pub(crate) type Connection = Box<dyn Pipe>;
+
+impl Target {
+    /// A TCP server.
+    #[must_use]
+    pub const fn tcp(address: SocketAddr) -> Self {
+        Self {
+            place: Place::Tcp(address),
+            tls: None,
+        }
+    }
+
+    /// A server at a Unix socket.
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self {
+            place: Place::Unix(path.into()),
+            tls: None,
+        }
+    }
+
+    /// Speaks TLS with it, and trusts this root alone.
+    ///
+    /// # Errors
+    ///
+    /// If the certificate cannot be a root, or the name cannot be one of a server.
+    pub fn tls(mut self, root: CertificateDer<'static>, name: &str) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(root).map_err(io::Error::other)?;
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        self.tls = Some(Secrecy {
+            config: Arc::new(config),
+            name: ServerName::try_from(name.to_owned()).map_err(io::Error::other)?,
+        });
+        Ok(self)
+    }
+
+    /// Offers this protocol in the handshake, if there is one.
+    pub(crate) fn offering(mut self, protocol: &[u8]) -> Self {
+        if let Some(secrecy) = &mut self.tls {
+            let mut config = ClientConfig::clone(&secrecy.config);
+            config.alpn_protocols = vec![protocol.to_vec()];
+            secrecy.config = Arc::new(config);
+        }
+        self
+    }
+
+    /// Connects. An error of [`io::ErrorKind::ConnectionRefused`] says that nobody is there; any other, that
+    /// somebody was.
+    pub(crate) async fn connect(&self) -> io::Result<Connection> {
+        match &self.place {
+            Place::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                self.secure(stream).await
+            }
+            Place::Unix(path) => match UnixStream::connect(path).await {
+                Ok(stream) => self.secure(stream).await,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(io::ErrorKind::ConnectionRefused.into())
+                }
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Completes when the server accepts a connection, which is closed at once. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// If it still refuses after `patience`.
+    pub async fn reachable(&self, patience: Duration) -> io::Result<()> {
+        let accepted = async {
+            while self.connect().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        Ok(tokio::time::timeout(patience, accepted).await?)
+    }
+
+    async fn secure(&self, stream: impl Pipe + 'static) -> io::Result<Connection> {
+        match &self.tls {
+            None => Ok(Box::new(stream)),
+            Some(secrecy) => {
+                let connector = TlsConnector::from(Arc::clone(&secrecy.config));
+                let secured = connector.connect(secrecy.name.clone(), stream).await;
+                // Whatever the handshake failed of, somebody had accepted.
+                secured
+                    .map(|stream| Box::new(stream) as Connection)
+                    .map_err(io::Error::other)
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! How the service is: live, ready, and why not.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::check::{Answer, Check};
+use crate::core::{Core, Part};
+use crate::lifecycle::{Exit, Outcome, Phase, Role};
+use crate::net::Census;
+use crate::report::{Ledger, PartKind, millis};
+
+/// The service as those who ask see it.
+#[derive(Clone)]
+pub(super) struct View {
+    pub(super) core: Arc<Core>,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+}
+
+/// What a part is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// A resource opens, or a server does not listen yet.
+    Starting,
+    Ready,
+    /// A hook before its moment.
+    Waiting,
+    /// A resource closes, or a hook runs.
+    Closing,
+    Over(Outcome),
+}
+
+impl Condition {
+    /// All names, for counts that are zero too.
+    pub(super) const NAMES: [&'static str; 10] = [
+        "starting",
+        "ready",
+        "waiting",
+        "closing",
+        "finished",
+        "closed",
+        "cancelled",
+        "abandoned",
+        "failed",
+        "not reached",
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Waiting => "waiting",
+            Self::Closing => "closing",
+            Self::Over(outcome) => outcome.name(),
+        }
+    }
+}
+
+pub(super) struct PartState {
+    pub(super) name: Arc<str>,
+    pub(super) kind: PartKind,
+    pub(super) condition: Condition,
+    pub(super) restarts: u32,
+    pub(super) census: Option<Census>,
+}
+
+/// Why the service is not ready. In words that may be shown to strangers: names, and no error texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unready {
+    Starting,
+    Stopping,
+    Part(Arc<str>),
+    Check(String),
+}
+
+impl std::fmt::Display for Unready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Starting => f.write_str("starting"),
+            Self::Stopping => f.write_str("stopping"),
+            Self::Part(name) => write!(f, "`{name}` is starting"),
+            Self::Check(name) => write!(f, "check `{name}` fails"),
+        }
+    }
+}
+
+/// The answer to "are you ready?", with what every check said.
+pub(super) struct Readiness {
+    pub(super) unready: Vec<Unready>,
+    pub(super) checks: Vec<(Arc<Check>, Option<Answer>)>,
+}
+
+impl View {
+    pub(super) fn ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        read(&self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What every part is doing, in the order of registration.
+    pub(super) fn parts(&self) -> Vec<PartState> {
+        self.ledger(|ledger| {
+            let parts = self.core.parts();
+            let state = |(index, part): (usize, &Part)| PartState {
+                name: Arc::clone(&part.name),
+                kind: part.kind,
+                condition: condition(part, ledger.progress(index)),
+                restarts: part.restarts,
+                census: part.census.as_ref().map(|count| count()),
+            };
+            parts.iter().enumerate().map(state).collect()
+        })
+    }
+
+    /// Asks everything that readiness depends on. While the service starts or stops, the answer is clear without
+    /// the checks, and what they look at may not be open.
+    ///
+    /// Dropped half-way, the checks under way are cancelled.
+    pub(super) async fn readiness(&self) -> Readiness {
+        let core = &self.core;
+        let mut unready = self.unready_parts();
+        let checks = core.office.checks();
+        let answers = if unready.is_empty() {
+            self.ask_all(&checks).await
+        } else {
+            checks.iter().map(|check| check.last()).collect()
+        };
+        let checks: Vec<_> = checks.into_iter().zip(answers).collect();
+        if unready.is_empty() {
+            let failing = checks.iter().filter(|(_, answer)| {
+                answer
+                    .as_ref()
+                    .is_none_or(|answer| answer.problem.is_some())
+            });
+            unready.extend(failing.map(|(check, _)| Unready::Check(check.name.to_string())));
+        }
+        // The stop may have come while the checks were asked; an old "ready" would send clients here.
+        if core.is_stopping() {
+            unready = vec![Unready::Stopping];
+        }
+        Readiness { unready, checks }
+    }
+
+    fn unready_parts(&self) -> Vec<Unready> {
+        if self.core.is_stopping() {
+            return vec![Unready::Stopping];
+        }
+        if !self.core.running.is_open() {
+            return vec![Unready::Starting];
+        }
+        let starting = self
+            .parts()
+            .into_iter()
+            .filter(|part| part.condition == Condition::Starting);
+        starting.map(|part| Unready::Part(part.name)).collect()
+    }
+
+    /// All at once, so that the slowest says how long it takes.
+    async fn ask_all(&self, checks: &[Arc<Check>]) -> Vec<Option<Answer>> {
+        let mut asking = JoinSet::new();
+        for (number, check) in checks.iter().enumerate() {
+            let (check, runtime) = (Arc::clone(check), self.core.runtime.clone());
+            asking.spawn_on(
+                async move { (number, check.ask(&runtime).await) },
+                &self.core.runtime,
+            );
+        }
+        let mut answers = vec![None; checks.len()];
+        while let Some(answered) = asking.join_next().await {
+            if let Ok((number, answer)) = answered {
+                answers[number] = answer;
+            }
+        }
+        answers
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.ledger(Ledger::phase)
+    }
+
+    /// `starting`, `running`, `stopping`.
+    fn stage(&self) -> &'static str {
+        if self.core.is_stopping() {
+            "stopping"
+        } else if self.core.running.is_open() {
+            "running"
+        } else {
+            "starting"
+        }
+    }
+
+    pub(super) fn health(&self, readiness: &Readiness) -> Value {
+        let parts: Vec<_> = self.parts().iter().map(part).collect();
+        let checks: Vec<_> = readiness
+            .checks
+            .iter()
+            .map(|(check, answer)| {
+                json!({
+                    "name": check.name,
+                    "ok": answer.as_ref().map(|answer| answer.problem.is_none()),
+                    "problem": answer.as_ref().and_then(|answer| answer.problem.as_deref()),
+                    "took_ms": answer.as_ref().map(|answer| millis(answer.took)),
+                    "age_ms": answer.as_ref().map(|answer| millis(answer.at.elapsed())),
+                })
+            })
+            .collect();
+        let reasons: Vec<_> = readiness.unready.iter().map(ToString::to_string).collect();
+        json!({
+            "service": &*self.core.name,
+            "live": true,
+            "ready": reasons.is_empty(),
+            "reasons": reasons,
+            "stage": self.stage(),
+            "phase": self.phase().map(Phase::name),
+            "cause": self.core.cause.get().map(ToString::to_string),
+            "uptime_ms": millis(self.core.now()),
+            "parts": parts,
+            "checks": checks,
+        })
+    }
+
+    pub(super) fn plan(&self) -> Value {
+        let plan = self.core.plan();
+        let phases: Vec<_> = plan
+            .phases
+            .iter()
+            .map(|(phase, slice, parts)| {
+                let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
+                json!({"phase": phase.name(), "budget_ms": millis(*slice), "parts": parts})
+            })
+            .collect();
+        json!({"service": &*self.core.name, "grace_ms": millis(plan.grace), "phases": phases})
+    }
+
+    /// The report so far: what has no outcome yet has none here either.
+    pub(super) fn report(&self) -> Value {
+        let conditions = self.parts();
+        let now = self.core.now();
+        let report = self.ledger(|ledger| ledger.report(&self.core, now, Exit::Clean));
+        let mut value = report.to_value();
+        let ended = self.core.exit_code();
+        if ended.is_none() {
+            value["exit_code"] = Value::Null;
+            value["exit"] = Value::Null;
+        }
+        value["ended"] = ended.is_some().into();
+        value["stage"] = self.stage().into();
+        let listed = value["parts"].as_array_mut().into_iter().flatten();
+        for (listed, state) in listed.zip(&conditions) {
+            if !matches!(state.condition, Condition::Over(_)) {
+                listed["outcome"] = Value::Null;
+                listed["state"] = state.condition.name().into();
+            }
+        }
+        value
+    }
+}
+
+fn part(part: &PartState) -> Value {
+    let mut value = json!({
+        "name": &*part.name,
+        "kind": part.kind.name(),
+        "state": part.condition.name(),
+        "restarts": part.restarts,
+    });
+    if let Some(census) = part.census {
+        value["connections"] = census.connections.into();
+        value["requests"] = census.requests.into();
+    }
+    value
+}
+
+fn condition(part: &Part, progress: (Option<Outcome>, bool)) -> Condition {
+    match (progress, part.role) {
+        ((Some(outcome), _), _) => Condition::Over(outcome),
+        ((None, true), _) => Condition::Closing,
+        ((None, false), Role::Hook(_)) => Condition::Waiting,
+        ((None, false), Role::Resource) if part.closer.is_none() => Condition::Starting,
+        ((None, false), Role::Work) if part.kind.is_server() && part.census.is_none() => {
+            Condition::Starting
+        }
+        _ => Condition::Ready,
+    }
+}

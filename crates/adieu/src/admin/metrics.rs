@@ -1,0 +1,146 @@
+//! Prometheus text: the program's own metrics through the `metrics` facade, and those of the service.
+//!
+//! The service's own numbers are read when somebody asks, so that they cost nothing while nobody does.
+
+use std::sync::{Arc, OnceLock};
+
+use metrics::{counter, describe_counter, describe_gauge, gauge, with_local_recorder};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use super::health::{Condition, View};
+use crate::lifecycle::Phase;
+use crate::report::Ledger;
+
+/// Where the program's metrics are, if we were the first to ask for them.
+static OURS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// Collects the program's metrics from now on, unless somebody else does already.
+pub(super) fn install() -> Option<&'static PrometheusHandle> {
+    OURS.get_or_init(|| {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        metrics::set_global_recorder(recorder).ok().map(|()| handle)
+    })
+    .as_ref()
+}
+
+/// Frees what histograms have gathered since the last time; needed when nobody asks for the text.
+pub(super) fn upkeep() {
+    if let Some(handle) = OURS.get().and_then(Option::as_ref) {
+        handle.run_upkeep();
+    }
+}
+
+/// All metrics as text. `others` is what the program adds by itself.
+pub(super) fn render(view: &View, others: Option<&str>) -> String {
+    let own = PrometheusBuilder::new().build_recorder();
+    let handle = own.handle();
+    // A recorder of the moment: states that have passed leave no trace in it, and two services in one process
+    // do not show each other's.
+    with_local_recorder(&own, || record(view));
+    let mut text = handle.render();
+    if let Some(program) = install() {
+        text.push_str(&program.render());
+    }
+    text.push_str(others.unwrap_or_default());
+    text
+}
+
+fn record(view: &View) {
+    let core = &view.core;
+    let service = core.name.to_string();
+    let number = |name: &'static str, help: &'static str, value: f64| {
+        describe_gauge!(name, help);
+        gauge!(name, "service" => service.clone()).set(value);
+    };
+    number(
+        "adieu_uptime_seconds",
+        "Time since the service was created.",
+        core.now().as_secs_f64(),
+    );
+    number(
+        "adieu_grace_seconds",
+        "How long a stop may take.",
+        core.terms.grace.as_secs_f64(),
+    );
+    number(
+        "adieu_stopping",
+        "1 once somebody has asked for the stop.",
+        flag(core.is_stopping()),
+    );
+    number(
+        "adieu_running",
+        "1 once setup has returned.",
+        flag(core.running.is_open()),
+    );
+    number(
+        "adieu_work_alive",
+        "Tracked work alive: tasks, blocking code, connections, streams.",
+        core.roster.alive() as f64,
+    );
+    describe_counter!(
+        "adieu_blocked_total",
+        "How often tasks blocked their thread for longer than the watchdog's limit."
+    );
+    counter!("adieu_blocked_total", "service" => service.clone())
+        .absolute(view.ledger(Ledger::blocks));
+    record_phase(view, &service);
+    record_parts(view, &service);
+    record_checks(view, &service);
+}
+
+fn record_phase(view: &View, service: &str) {
+    let now = view.ledger(Ledger::phase);
+    describe_gauge!("adieu_stop_phase", "1 for the phase the stop is in.");
+    for phase in Phase::ALL {
+        gauge!("adieu_stop_phase", "service" => service.to_owned(), "phase" => phase.name())
+            .set(flag(now == Some(phase)));
+    }
+}
+
+fn record_parts(view: &View, service: &str) {
+    describe_gauge!("adieu_parts", "Parts of the service by state.");
+    describe_gauge!("adieu_connections", "Clients connected to a server.");
+    describe_gauge!("adieu_requests_in_flight", "Requests being answered.");
+    describe_counter!(
+        "adieu_restarts_total",
+        "How often a task was started again."
+    );
+    let parts = view.parts();
+    for state in Condition::NAMES {
+        let count = parts.iter().filter(|part| part.condition.name() == state);
+        gauge!("adieu_parts", "service" => service.to_owned(), "state" => state)
+            .set(count.count() as f64);
+    }
+    for part in &parts {
+        let labels = [
+            ("service", service.to_owned()),
+            ("part", part.name.to_string()),
+        ];
+        if let Some(census) = part.census {
+            gauge!("adieu_connections", &labels).set(census.connections as f64);
+            gauge!("adieu_requests_in_flight", &labels).set(census.requests as f64);
+        }
+        if part.kind == crate::report::PartKind::Task {
+            counter!("adieu_restarts_total", &labels).absolute(part.restarts.into());
+        }
+    }
+}
+
+/// What the checks last said; whoever wants to know of now asks `/readyz`.
+fn record_checks(view: &View, service: &str) {
+    describe_gauge!("adieu_check_ok", "1 if the check's last answer was good.");
+    for check in view.core.office.checks() {
+        if let Some(last) = check.last() {
+            gauge!("adieu_check_ok", "service" => service.to_owned(), "check" => check.name.to_string())
+                .set(flag(last.problem.is_none()));
+        }
+    }
+}
+
+const fn flag(set: bool) -> f64 {
+    if set { 1.0 } else { 0.0 }
+}
+
+/// What a program with a recorder of its own adds to `/metrics`.
+pub(super) type Others = Arc<dyn Fn() -> String + Send + Sync>;

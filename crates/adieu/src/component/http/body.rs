@@ -1,0 +1,290 @@
+//! Bodies on their way in and out, watched.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use pin_project_lite::pin_project;
+
+use super::facts::Facts;
+use crate::component::BoxFuture;
+use crate::error::BoxError;
+use crate::net::Tide;
+
+/// The body of a request, as it comes in.
+pub struct Upload {
+    body: Incoming,
+    facts: Arc<Facts>,
+    id: u64,
+    waits: bool,
+}
+
+impl Upload {
+    pub(super) const fn new(body: Incoming, facts: Arc<Facts>, id: u64) -> Self {
+        Self {
+            body,
+            facts,
+            id,
+            waits: false,
+        }
+    }
+
+    fn waits(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.waits, waits) != waits {
+            self.facts.body_is_awaited(self.id, waits);
+        }
+    }
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Upload").field(&self.body).finish()
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.waits(polled.is_pending());
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // A handler that gave the body up does not wait for it.
+        self.waits(false);
+    }
+}
+
+/// A request under way: from its head to the last byte of its answer, or to the moment nobody wants it. Shared
+/// by whatever still has a piece of the answer.
+pub(super) struct InHand {
+    facts: Arc<Facts>,
+    id: u64,
+    whole: AtomicBool,
+    pieces: AtomicU32,
+}
+
+impl InHand {
+    pub(super) const fn new(facts: Arc<Facts>, id: u64) -> Self {
+        Self {
+            facts,
+            id,
+            whole: AtomicBool::new(false),
+            pieces: AtomicU32::new(0),
+        }
+    }
+
+    fn hand_out(&self) {
+        if self.pieces.fetch_add(1, Relaxed) == 0 {
+            self.facts.track.answer_is_held(true);
+        }
+    }
+
+    fn written(&self) {
+        if self.pieces.fetch_sub(1, Relaxed) == 1 {
+            self.facts.track.answer_is_held(false);
+        }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        let Some(errand) = self.facts.end(self.id) else {
+            return;
+        };
+        // Cut by us, at the end of the drain: this is what the report must name. A client that went away is not.
+        if !self.whole.load(Relaxed) && self.facts.server.core.stop.is_cancelling() {
+            let peer = self.facts.wire.peer();
+            let what = format!("{} {} from {peer}", errand.method, errand.uri.path());
+            self.facts
+                .server
+                .lose(what, crate::sys::coarse_now().saturating_sub(errand.began));
+        }
+    }
+}
+
+pin_project! {
+    /// The body of an answer.
+    pub(super) struct Reply<B> {
+        #[pin]
+        kind: Kind<B>,
+        in_hand: Arc<InHand>,
+        // For a stream of events, which may be ended between any two.
+        ebb: Option<BoxFuture<()>>,
+    }
+}
+
+pin_project! {
+    #[project = KindProjected]
+    enum Kind<B> {
+        Handler { #[pin] body: B },
+        Text { text: Option<&'static [u8]> },
+    }
+}
+
+/// Bytes of an answer that the transport has and may not have written yet: the request is in hand as long as
+/// there is one.
+pub(super) struct Piece<D: Buf> {
+    data: Data<D>,
+    in_hand: Arc<InHand>,
+}
+
+/// Data of a handler, or a text of our own.
+enum Data<D> {
+    Handler(D),
+    Text(&'static [u8]),
+}
+
+impl<D: Buf> Piece<D> {
+    fn new(data: Data<D>, in_hand: &Arc<InHand>) -> Self {
+        in_hand.hand_out();
+        Self {
+            data,
+            in_hand: Arc::clone(in_hand),
+        }
+    }
+}
+
+impl<D: Buf> Drop for Piece<D> {
+    fn drop(&mut self) {
+        if self.has_remaining() {
+            self.in_hand.whole.store(false, Relaxed);
+        }
+        self.in_hand.written();
+    }
+}
+
+impl<D: Buf> Buf for Piece<D> {
+    fn remaining(&self) -> usize {
+        match &self.data {
+            Data::Handler(data) => data.remaining(),
+            Data::Text(text) => text.len(),
+        }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match &self.data {
+            Data::Handler(data) => data.chunk(),
+            Data::Text(text) => text,
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match &mut self.data {
+            Data::Handler(data) => data.advance(count),
+            Data::Text(text) => *text = &text[count..],
+        }
+    }
+}
+
+impl<B> Reply<B> {
+    pub(super) fn handler(body: B, in_hand: InHand, ebb: Option<BoxFuture<()>>) -> Self {
+        Self {
+            kind: Kind::Handler { body },
+            in_hand: Arc::new(in_hand),
+            ebb,
+        }
+    }
+
+    pub(super) fn text(text: &'static [u8], in_hand: InHand) -> Self {
+        Self {
+            kind: Kind::Text { text: Some(text) },
+            in_hand: Arc::new(in_hand),
+            ebb: None,
+        }
+    }
+}
+
+impl<B> Body for Reply<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    type Data = Piece<B::Data>;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, BoxError>>> {
+        let this = self.project();
+        let in_hand = &*this.in_hand;
+        let (polled, ended) = match this.kind.project() {
+            KindProjected::Text { text } => {
+                let frame = text
+                    .take()
+                    .map(|text| Ok(Frame::data(Piece::new(Data::Text(text), in_hand))));
+                (Poll::Ready(frame), true)
+            }
+            KindProjected::Handler { mut body } => {
+                let ebbed = this
+                    .ebb
+                    .as_mut()
+                    .is_some_and(|ebb| ebb.as_mut().poll(cx).is_ready());
+                let facts = &in_hand.facts;
+                // One that never pauses may say its last words, and no more.
+                let patience = facts.limits.patience;
+                if ebbed && facts.server.since(Tide::Ebb) > patience {
+                    (Poll::Ready(None), true)
+                } else {
+                    match body.as_mut().poll_frame(cx) {
+                        Poll::Ready(frame) => {
+                            let frame = frame.map(|frame| {
+                                frame
+                                    .map(|frame| {
+                                        frame.map_data(|data| {
+                                            Piece::new(Data::Handler(data), in_hand)
+                                        })
+                                    })
+                                    .map_err(Into::into)
+                            });
+                            let failed = matches!(frame, Some(Err(_)));
+                            (Poll::Ready(frame), !failed && body.is_end_stream())
+                        }
+                        // The end of a stream of events is a whole answer; the client connects again, elsewhere.
+                        Poll::Pending if ebbed => (Poll::Ready(None), true),
+                        Poll::Pending => (Poll::Pending, false),
+                    }
+                }
+            }
+        };
+        if ended || matches!(polled, Poll::Ready(None)) {
+            in_hand.whole.store(true, Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Handler { body } => body.is_end_stream(),
+            Kind::Text { text } => text.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Handler { body } => body.size_hint(),
+            Kind::Text { text } => SizeHint::with_exact(text.map_or(0, |text| text.len() as u64)),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! One connection from the accept to its end: handshake, protocol, upgrade, each minded by its limits.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, Sleep};
+use tower_service::Service;
+
+use super::body::Upload;
+use super::desk::Desk;
+use super::facts::Facts;
+use super::observed::Observed;
+use super::track::{Stage, State, Verdict};
+use crate::error::BoxError;
+use crate::net::{Stream, Wire};
+use crate::roster::WorkKind;
+use crate::spawn;
+use crate::tracked::Tracked;
+
+/// What a client that speaks HTTP/2 without being asked begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Dropped half-way, which happens at the end of the drain, the connection is cut; requests under way name
+/// themselves.
+pub(super) async fn connection<S, B>(
+    facts: Arc<Facts>,
+    wire: Wire,
+    #[cfg(feature = "tls")] tls: Option<crate::net::Tls>,
+    desk: Desk<S>,
+) where
+    S: Service<Request<Upload>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
+    let _cut = CutOnDrop(Arc::clone(&facts));
+    let mut minder = Minder::new(Arc::clone(&facts));
+    #[cfg(feature = "tls")]
+    let (stream, agreed) = match tls {
+        None => (Stream::Plain(wire), None),
+        Some(tls) => match minder.mind(pin!(tls.accept(wire)), |_| {}).await {
+            Some(Ok(stream)) => {
+                let agreed = stream.agreed_on_http2();
+                (stream, agreed)
+            }
+            _ => return,
+        },
+    };
+    #[cfg(not(feature = "tls"))]
+    let (stream, agreed) = (Stream::Plain(wire), None);
+    facts.enter(Stage::Detecting);
+    let mut observed = Observed::new(stream, Arc::clone(&facts));
+    let detected = match agreed {
+        Some(http2) => Some(Ok(Some(http2))),
+        None => minder.mind(pin!(detect(&mut observed)), |_| {}).await,
+    };
+    let http2 = match detected {
+        Some(Ok(Some(http2))) => http2,
+        // The client closed, or we hang up on it: say so, and let it close.
+        Some(Ok(None)) => return drop(minder.mind(pin!(observed.shutdown()), |_| {}).await),
+        _ => return,
+    };
+    let io = TokioIo::new(observed);
+    if http2 {
+        facts.enter(Stage::Http2);
+        let conn = hyper::server::conn::http2::Builder::new(Streams(Arc::clone(&facts)))
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(256)
+            .max_header_list_size(u32::try_from(facts.limits.head_size).unwrap_or(u32::MAX))
+            .serve_connection(io, desk);
+        let mut told = false;
+        // The first GOAWAY refuses nothing; hyper sends the second, with the last stream, a round trip later.
+        let turn = |conn: Pin<&mut hyper::server::conn::http2::Connection<_, _, _>>| {
+            if !std::mem::replace(&mut told, true) {
+                conn.graceful_shutdown();
+            }
+        };
+        minder.mind(pin!(conn), turn).await;
+    } else {
+        facts.enter(Stage::Http1);
+        let conn = hyper::server::conn::http1::Builder::new()
+            // A client may close its side once it has asked, and still wants its answer.
+            .half_close(true)
+            .max_buf_size(facts.limits.head_size.max(8_192))
+            .serve_connection(io, desk)
+            .with_upgrades();
+        minder.mind(pin!(conn), |_| {}).await;
+        if matches!(facts.stage(), Stage::WebSocket | Stage::Upgraded) {
+            // The handler has the connection now, in a task of its own; we stay until it lets go of it.
+            let gone = poll_fn(|_| {
+                if facts.gone.load(Relaxed) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            });
+            minder.mind(pin!(gone), |_| {}).await;
+        }
+    }
+}
+
+/// Runs the futures of HTTP/2 streams as tracked work.
+#[derive(Clone)]
+struct Streams(Arc<Facts>);
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let server = &self.0.server;
+        let seat = spawn::enter(
+            &server.core,
+            "stream".into(),
+            server.place,
+            WorkKind::Connection,
+            None,
+        );
+        if let Ok(seat) = seat {
+            server
+                .core
+                .runtime
+                .spawn(Tracked::new(Arc::clone(&server.core), seat, true, stream));
+        }
+    }
+}
+
+/// Which protocol the client speaks, `None` if it is gone or we have hung up. Nothing read is lost.
+async fn detect(observed: &mut Observed) -> io::Result<Option<bool>> {
+    let mut seen = [0; PREFACE.len()];
+    let mut count = 0;
+    loop {
+        let more = poll_fn(|cx| poll_some(observed, cx, &mut seen[count..])).await?;
+        count += more;
+        let seen = &seen[..count];
+        let http2 = match PREFACE.strip_prefix(seen) {
+            _ if more == 0 && count == 0 => return Ok(None),
+            Some([]) => true,
+            Some(_) if more > 0 => continue,
+            _ => false,
+        };
+        observed.unread(Bytes::copy_from_slice(seen));
+        return Ok(Some(http2));
+    }
+}
+
+fn poll_some(
+    observed: &mut Observed,
+    cx: &mut Context<'_>,
+    buf: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    let mut buf = ReadBuf::new(buf);
+    ready!(Pin::new(observed).poll_read(cx, &mut buf))?;
+    Poll::Ready(Ok(buf.filled().len()))
+}
+
+/// Polls one stage after the other of a connection, and looks after each poll whether its time is up.
+struct Minder {
+    facts: Arc<Facts>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Minder {
+    const fn new(facts: Arc<Facts>) -> Self {
+        Self { facts, timer: None }
+    }
+
+    /// Runs a stage to its end; `None` if it was cut. `on_turn` is called when the stop was announced.
+    async fn mind<F: Future>(
+        &mut self,
+        mut stage: Pin<&mut F>,
+        mut on_turn: impl FnMut(Pin<&mut F>),
+    ) -> Option<F::Output> {
+        poll_fn(|cx| {
+            self.facts.bell.listen(cx);
+            loop {
+                // Before the poll, which says it, and again after it, because the first answer may just have begun.
+                let turned = self.facts.is_time_to_turn();
+                if turned {
+                    on_turn(stage.as_mut());
+                }
+                if let Poll::Ready(output) = stage.as_mut().poll(cx) {
+                    return Poll::Ready(Some(output));
+                }
+                if !turned && self.facts.is_time_to_turn() {
+                    continue;
+                }
+                match self.facts.verdict() {
+                    Verdict::Wait(None) => return Poll::Pending,
+                    Verdict::Wait(Some(left)) => ready!(self.wait(cx, left)),
+                    Verdict::CloseWebSocket => self.facts.close_websocket(),
+                    // Asked of the kernel at the last moment: a request that has just arrived is served.
+                    Verdict::HangUp if self.facts.wire.has_unread() => return Poll::Pending,
+                    Verdict::HangUp if self.facts.hang_up() => {
+                        let state = self.facts.state();
+                        self.facts.server.count_closed(self.facts.describe(state));
+                        if self.facts.stage() == Stage::Http2 {
+                            on_turn(stage.as_mut());
+                        }
+                    }
+                    // Told already, and the protocol has not ended: what it waits for does not come.
+                    Verdict::HangUp | Verdict::Cut => {
+                        self.cut();
+                        return Poll::Ready(None);
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    fn cut(&self) {
+        let state = self.facts.state();
+        if state != State::Parting {
+            self.facts.server.count_closed(self.facts.describe(state));
+        }
+        self.facts.was_cut.store(true, Relaxed);
+    }
+
+    /// Ready when it is time to look again. A timer set earlier than needed is left alone: looking once too
+    /// often is cheaper than setting it for every request.
+    fn wait(&mut self, cx: &mut Context<'_>, left: Duration) -> Poll<()> {
+        let at = Instant::now() + left;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if timer.is_elapsed() || timer.deadline() > at {
+            timer.as_mut().reset(at);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+/// Whatever still holds the connection, a handler of an upgraded one say, loses it.
+struct CutOnDrop(Arc<Facts>);
+
+impl Drop for CutOnDrop {
+    fn drop(&mut self) {
+        if !self.0.gone.load(Relaxed) {
+            self.0.was_cut.store(true, Relaxed);
+            self.0.wire.cut();
+            self.0.reader.ring();
+            self.0.writer.ring();
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The desk where requests are taken in: counted, named, handed to the user's service, answered whatever it does.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::{Body, Incoming};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::body::{InHand, Reply, Upload};
+use super::facts::Facts;
+use super::track::Stage;
+use crate::component::BoxFuture;
+use crate::error::BoxError;
+use crate::net::Tide;
+use crate::panics;
+use crate::stop::Stop;
+
+pub(super) struct Desk<S> {
+    service: S,
+    facts: Arc<Facts>,
+}
+
+impl<S> Desk<S> {
+    pub(super) const fn new(service: S, facts: Arc<Facts>) -> Self {
+        Self { service, facts }
+    }
+}
+
+impl<S, B> hyper::service::Service<Request<Incoming>> for Desk<S>
+where
+    S: Service<Request<Upload>, Response = Response<B>> + Clone,
+    S::Error: Into<BoxError>,
+{
+    type Response = Response<Reply<B>>;
+    type Error = BoxError;
+    type Future = Answering<S, S::Future>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let facts = Arc::clone(&self.facts);
+        let id = facts.begin(request.method().clone(), request.uri().clone());
+        let version = request.version();
+        let has_body = !request.body().is_end_stream();
+        let mut request = request.map(|body| Upload::new(body, Arc::clone(&facts), id));
+        request
+            .extensions_mut()
+            .insert(Stop::new(Arc::clone(&facts.server.core)));
+        let in_hand = Some(InHand::new(Arc::clone(&facts), id));
+        let state = State::Waiting {
+            service: self.service.clone(),
+            request: Some(request),
+        };
+        Answering {
+            state,
+            facts,
+            version,
+            has_body: has_body.then_some(id),
+            in_hand,
+        }
+    }
+}
+
+pin_project! {
+    /// The answer in the making. Dropped when the client goes away, and the handler's future with it.
+    pub(super) struct Answering<S, F> {
+        #[pin]
+        state: State<S, F>,
+        facts: Arc<Facts>,
+        version: Version,
+        has_body: Option<u64>,
+        in_hand: Option<InHand>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjected]
+    enum State<S, F> {
+        // The service is not ready yet.
+        Waiting { service: S, request: Option<Request<Upload>> },
+        Working { #[pin] answer: F },
+    }
+}
+
+impl<S, F, B> Future for Answering<S, F>
+where
+    S: Service<Request<Upload>, Response = Response<B>, Future = F>,
+    S::Error: Into<BoxError>,
+    F: Future<Output = Result<Response<B>, S::Error>>,
+{
+    type Output = Result<Response<Reply<B>>, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        // A handler that panics costs its client one answer, and nobody else anything.
+        let polled = catch_unwind(AssertUnwindSafe(|| poll_state(this.state.as_mut(), cx)));
+        let result = match polled {
+            Ok(polled) => ready!(polled),
+            Err(payload) => {
+                let panic = panics::describe(payload);
+                let place = panic.place.as_deref().unwrap_or("?");
+                tracing::error!(target: "adieu", place, "a request handler {panic}");
+                Err(Broken)
+            }
+        };
+        let Some(in_hand) = this.in_hand.take() else {
+            return Poll::Pending;
+        };
+        if let Some(id) = *this.has_body {
+            this.facts.answers(id);
+        }
+        let mut response = match result {
+            Ok(response) => this.facts.dress(response, in_hand),
+            Err(Broken) => {
+                let mut response = Response::new(Reply::text(b"Internal Server Error\n", in_hand));
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                response
+            }
+        };
+        let leaving = this.facts.server.tide() >= Tide::Turning && *this.version < Version::HTTP_2;
+        if leaving && response.status() != StatusCode::SWITCHING_PROTOCOLS && !this.facts.has_more()
+        {
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Poll::Ready(Ok(response))
+    }
+}
+
+/// The service has failed or panicked; it was said.
+struct Broken;
+
+fn poll_state<S, F, B>(
+    mut state: Pin<&mut State<S, F>>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<B>, Broken>>
+where
+    S: Service<Request<Upload>, Response = Response<B>, Future = F>,
+    S::Error: Into<BoxError>,
+    F: Future<Output = Result<Response<B>, S::Error>>,
+{
+    let broken = |error: S::Error| {
+        let error: BoxError = error.into();
+        tracing::error!(target: "adieu", %error, "a service failed to answer");
+        Broken
+    };
+    loop {
+        let answer = match state.as_mut().project() {
+            StateProjected::Working { answer } => return answer.poll(cx).map_err(broken),
+            StateProjected::Waiting { service, request } => {
+                if let Err(error) = ready!(service.poll_ready(cx)) {
+                    return Poll::Ready(Err(broken(error)));
+                }
+                match request.take() {
+                    Some(request) => service.call(request),
+                    None => return Poll::Pending,
+                }
+            }
+        };
+        state.set(State::Working { answer });
+    }
+}
+
+impl Facts {
+    /// Dresses a handler's answer for the way out.
+    fn dress<B>(&self, response: Response<B>, in_hand: InHand) -> Response<Reply<B>> {
+        let headers = response.headers();
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let websocket = headers
+                .get(UPGRADE)
+                .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+            self.enter(if websocket {
+                Stage::WebSocket
+            } else {
+                Stage::Upgraded
+            });
+        }
+        let events = headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let ebb = events.then(|| -> BoxFuture<()> {
+            let server = Arc::clone(&self.server);
+            Box::pin(async move { server.ebbed.pass().await })
+        });
+        response.map(|body| Reply::handler(body, in_hand, ebb))
+    }
+}

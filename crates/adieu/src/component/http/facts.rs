@@ -1,0 +1,250 @@
+//! What is known of one connection: its track, its requests, its socket, and whom to wake.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Uri};
+
+use super::limits::Limits;
+use super::track::{Moment, Stage, State, Track, Verdict};
+use crate::net::{Bell, Guest, Server, Tide, Wire};
+use crate::sys;
+
+/// One request under way.
+pub(super) struct Errand {
+    id: u64,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) began: Duration,
+    /// Its handler waits for the body.
+    waits: bool,
+    /// Its answer has begun. What it still waits for is then its own affair: a conversation may well pause.
+    answers: bool,
+}
+
+pub(super) struct Facts {
+    pub(super) server: Arc<Server>,
+    pub(super) wire: Wire,
+    pub(super) limits: Arc<Limits>,
+    pub(super) track: Track,
+    /// Rings for the task that minds the connection.
+    pub(super) bell: Bell,
+    /// Rings for whoever reads an upgraded connection.
+    pub(super) reader: Bell,
+    /// Rings for whoever writes to it.
+    pub(super) writer: Bell,
+    pub(super) was_cut: AtomicBool,
+    pub(super) gone: AtomicBool,
+    /// What the kernel had left to send when we last looked.
+    unacknowledged: AtomicU32,
+    errands: Mutex<Vec<Errand>>,
+    next_errand: AtomicU64,
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Facts {
+    pub(super) fn new(server: Arc<Server>, wire: Wire, limits: Arc<Limits>) -> Self {
+        Self {
+            server,
+            wire,
+            limits,
+            track: Track::new(now_ms()),
+            bell: Bell::default(),
+            reader: Bell::default(),
+            writer: Bell::default(),
+            was_cut: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            unacknowledged: AtomicU32::new(0),
+            errands: Mutex::default(),
+            next_errand: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        self.track.stage()
+    }
+
+    pub(super) fn enter(&self, stage: Stage) {
+        self.track.enter(stage, now_ms());
+        if stage == Stage::Parting {
+            self.look_at_the_kernel();
+        }
+    }
+
+    pub(super) fn read(&self, bytes: usize, heads: u32) {
+        self.track.read(now_ms(), bytes, heads);
+    }
+
+    pub(super) fn wrote(&self) {
+        self.track.wrote(now_ms());
+    }
+
+    pub(super) fn cannot_write(&self) {
+        if self.track.cannot_write() {
+            self.look_at_the_kernel();
+        }
+    }
+
+    /// Whether the client has taken any of what the kernel holds for it since the last look: room for more is
+    /// only told of when there is a lot of it, and a slow reader is not one that stopped.
+    fn look_at_the_kernel(&self) -> bool {
+        let now = self.wire.unacknowledged();
+        now < self.unacknowledged.swap(now, Relaxed)
+    }
+
+    fn errands(&self) -> MutexGuard<'_, Vec<Errand>> {
+        self.errands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request is whole up to its body.
+    pub(super) fn begin(&self, method: Method, uri: Uri) -> u64 {
+        self.track.begin();
+        let id = self.next_errand.fetch_add(1, Relaxed);
+        self.errands().push(Errand {
+            id,
+            method,
+            uri,
+            began: sys::coarse_now(),
+            waits: false,
+            answers: false,
+        });
+        id
+    }
+
+    /// The answer is out, or nobody wants it any more.
+    pub(super) fn end(&self, id: u64) -> Option<Errand> {
+        let errand = {
+            let mut errands = self.errands();
+            let index = errands.iter().position(|errand| errand.id == id)?;
+            errands.swap_remove(index)
+        };
+        if errand.waits && !errand.answers {
+            self.track.body_is_awaited(false);
+        }
+        self.track.end();
+        Some(errand)
+    }
+
+    /// The handler of a request waits for its body, or has got some of it, or gave it up.
+    pub(super) fn body_is_awaited(&self, id: u64, waits: bool) {
+        self.change(id, |errand| errand.waits = waits);
+    }
+
+    /// The answer to a request with a body has begun.
+    pub(super) fn answers(&self, id: u64) {
+        self.change(id, |errand| errand.answers = true);
+    }
+
+    fn change(&self, id: u64, change: impl FnOnce(&mut Errand)) {
+        let mut errands = self.errands();
+        let Some(errand) = errands.iter_mut().find(|errand| errand.id == id) else {
+            return;
+        };
+        let before = errand.waits && !errand.answers;
+        change(errand);
+        let after = errand.waits && !errand.answers;
+        if before != after {
+            self.track.body_is_awaited(after);
+        }
+    }
+
+    /// Whether the client has sent further requests behind the one being answered.
+    pub(super) fn has_more(&self) -> bool {
+        self.track.has_heads_waiting() || self.wire.has_unread()
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.track.state()
+    }
+
+    /// Whether it is time to tell an HTTP/2 client to go elsewhere: not before it got its first answer, or a
+    /// client that connects during the announcement would find no server that talks to it.
+    pub(super) fn is_time_to_turn(&self) -> bool {
+        match self.server.tide() {
+            Tide::Flow => false,
+            Tide::Turning | Tide::Linger => self.track.has_served(),
+            Tide::Ebb => true,
+        }
+    }
+
+    /// What is to be done at this moment.
+    pub(super) fn verdict(&self) -> Verdict {
+        let tide = self.server.tide();
+        let moment = Moment {
+            now_ms: now_ms(),
+            tide,
+            since_linger: self.server.since(Tide::Linger),
+            since_ebb: self.server.since(Tide::Ebb),
+        };
+        let verdict = self.track.verdict(&self.limits, moment);
+        let to_reader = matches!(self.state(), State::StalledReader | State::Parting);
+        if verdict == Verdict::Cut && to_reader && self.look_at_the_kernel() {
+            self.track.took_some(moment.now_ms);
+            return self.track.verdict(&self.limits, moment);
+        }
+        verdict
+    }
+
+    /// Whether this is news.
+    pub(super) fn hang_up(&self) -> bool {
+        self.track.hang_up(now_ms())
+    }
+
+    pub(super) fn close_websocket(&self) {
+        self.track.close_websocket(now_ms());
+        self.reader.ring();
+        self.writer.ring();
+    }
+
+    /// The state in words, with the peer and what it had asked for.
+    pub(super) fn describe(&self, state: State) -> String {
+        let what = match state {
+            State::Handshake => "in the TLS handshake",
+            State::Silent => "silent",
+            State::HalfHead => "with half a request head",
+            State::Idle => "idle",
+            State::IdleHttp2 => "HTTP/2 without a stream",
+            State::Working => "working",
+            State::StalledUpload => "with a stalled upload",
+            State::StalledReader => "with a stalled reader",
+            State::WebSocket => "WebSocket without an answer to our close",
+            State::Upgraded => "upgraded",
+            State::Parting => "parting",
+        };
+        if matches!(state, State::Silent | State::Idle) {
+            return format!("connection(s) {what}");
+        }
+        let errands = self.errands();
+        let requests: String = errands
+            .iter()
+            .take(3)
+            .map(|errand| format!(", {errand}"))
+            .collect();
+        format!("connection {what}, from {}{requests}", self.wire.peer())
+    }
+}
+
+impl std::fmt::Display for Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let age = crate::duration::show(sys::coarse_now().saturating_sub(self.began));
+        write!(f, "{} {} for {age}", self.method, self.uri.path())
+    }
+}
+
+impl Guest for Facts {
+    fn nudge(&self) {
+        self.bell.ring();
+    }
+
+    #[cfg(feature = "admin")]
+    fn requests(&self) -> u64 {
+        self.errands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len() as u64
+    }
+}

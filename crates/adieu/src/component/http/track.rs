@@ -1,0 +1,313 @@
+//! What has passed over one connection, and what follows from it. No clock and no socket: whoever asks says
+//! what time it is.
+//!
+//! All facts are single words, written by the connection's own tasks and read by them or, for the report, by
+//! others: nothing here needs more than relaxed order, because every decision is made again after the next
+//! poll.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use super::limits::Limits;
+use crate::net::Tide;
+
+/// What the connection is doing as far as protocols go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stage {
+    Handshake,
+    /// Waiting for enough bytes to tell HTTP/1 from HTTP/2.
+    Detecting,
+    Http1,
+    Http2,
+    WebSocket,
+    Upgraded,
+    /// We have said all; the client has yet to close its side.
+    Parting,
+}
+
+/// The state of a connection, as its limits and the report see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Handshake,
+    Silent,
+    HalfHead,
+    Idle,
+    IdleHttp2,
+    Working,
+    /// Every request under way waits for the rest of its body.
+    StalledUpload,
+    /// Every answer under way waits for the client to read, or none can be written at all.
+    StalledReader,
+    WebSocket,
+    Upgraded,
+    Parting,
+}
+
+/// What is to be done with the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing now; look again after this long, if at all.
+    Wait(Option<Duration>),
+    /// It has nothing under way: end it politely.
+    HangUp,
+    /// Tell the other end of the WebSocket that we go away.
+    CloseWebSocket,
+    /// Its time is up.
+    Cut,
+}
+
+/// The time, and how far the stop has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) now_ms: u64,
+    pub(super) tide: Tide,
+    pub(super) since_linger: Duration,
+    pub(super) since_ebb: Duration,
+}
+
+/// How long a client may take to close its side after our last word.
+pub(super) const PARTING: Duration = Duration::from_millis(200);
+/// How long the handler of a WebSocket has to say goodbye in its own words before we do.
+pub(super) const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
+
+pub(super) struct Track {
+    stage: AtomicU8,
+    /// Bytes of a head that is not whole yet.
+    head_bytes: AtomicU32,
+    heads_seen: AtomicU32,
+    served: AtomicU32,
+    under_way: AtomicU32,
+    /// Requests whose handler can go on only with more of the body.
+    waiting: AtomicU32,
+    /// Answers of which the transport holds bytes that the client has no room for yet.
+    flushing: AtomicU32,
+    waits_to_write: AtomicBool,
+    /// The last byte in or out, in milliseconds.
+    progress: AtomicU64,
+    /// When the present head began, or the hanging up, or the parting, or the close of the WebSocket.
+    since: AtomicU64,
+    hung_up: AtomicBool,
+    ws_close: AtomicBool,
+}
+
+impl Track {
+    pub(super) const fn new(now_ms: u64) -> Self {
+        Self {
+            stage: AtomicU8::new(Stage::Handshake as u8),
+            head_bytes: AtomicU32::new(0),
+            heads_seen: AtomicU32::new(0),
+            served: AtomicU32::new(0),
+            under_way: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            flushing: AtomicU32::new(0),
+            waits_to_write: AtomicBool::new(false),
+            progress: AtomicU64::new(now_ms),
+            since: AtomicU64::new(now_ms),
+            hung_up: AtomicBool::new(false),
+            ws_close: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        use Stage::{Detecting, Handshake, Http1, Http2, Parting, Upgraded, WebSocket};
+        [
+            Handshake, Detecting, Http1, Http2, WebSocket, Upgraded, Parting,
+        ][usize::from(self.stage.load(Relaxed)).min(6)]
+    }
+
+    pub(super) fn enter(&self, stage: Stage, now_ms: u64) {
+        self.stage.store(stage as u8, Relaxed);
+        if stage == Stage::Parting {
+            self.since.store(now_ms, Relaxed);
+        }
+    }
+
+    /// Bytes came in, among them so many ends of heads.
+    pub(super) fn read(&self, now_ms: u64, bytes: usize, heads: u32) {
+        self.progress.store(now_ms, Relaxed);
+        if self.under_way.load(Relaxed) == 0 {
+            if self.head_bytes.load(Relaxed) == 0 {
+                self.since.store(now_ms, Relaxed);
+            }
+            self.head_bytes
+                .fetch_add(u32::try_from(bytes).unwrap_or(u32::MAX / 2), Relaxed);
+        }
+        if heads > 0 {
+            self.heads_seen.fetch_add(heads, Relaxed);
+        }
+    }
+
+    pub(super) fn wrote(&self, now_ms: u64) {
+        self.progress.store(now_ms, Relaxed);
+        self.waits_to_write.store(false, Relaxed);
+    }
+
+    /// The client has taken some of what was written, though there is no room for more yet.
+    pub(super) fn took_some(&self, now_ms: u64) {
+        self.progress.store(now_ms, Relaxed);
+        if self.stage() == Stage::Parting {
+            self.since.store(now_ms, Relaxed);
+        }
+    }
+
+    /// Whether this is news.
+    pub(super) fn cannot_write(&self) -> bool {
+        !self.waits_to_write.swap(true, Relaxed)
+    }
+
+    pub(super) fn flushed(&self) {
+        self.waits_to_write.store(false, Relaxed);
+    }
+
+    /// A request is whole up to its body.
+    pub(super) fn begin(&self) {
+        self.head_bytes.store(0, Relaxed);
+        self.served.fetch_add(1, Relaxed);
+        self.under_way.fetch_add(1, Relaxed);
+    }
+
+    /// The last byte of the answer is out, or nobody wants it any more.
+    pub(super) fn end(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn body_is_awaited(&self, awaited: bool) {
+        if awaited {
+            self.waiting.fetch_add(1, Relaxed);
+        } else {
+            self.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+
+    pub(super) fn answer_is_held(&self, held: bool) {
+        if held {
+            self.flushing.fetch_add(1, Relaxed);
+        } else {
+            self.flushing.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Whether this is news.
+    pub(super) fn hang_up(&self, now_ms: u64) -> bool {
+        self.since.store(now_ms, Relaxed);
+        !self.hung_up.swap(true, Relaxed)
+    }
+
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.hung_up.load(Relaxed)
+    }
+
+    pub(super) fn close_websocket(&self, now_ms: u64) {
+        self.since.store(now_ms, Relaxed);
+        self.ws_close.store(true, Relaxed);
+    }
+
+    pub(super) fn closes_websocket(&self) -> bool {
+        self.ws_close.load(Relaxed)
+    }
+
+    pub(super) fn has_served(&self) -> bool {
+        self.served.load(Relaxed) > 0
+    }
+
+    /// Whether heads have come in that no handler has seen. Bodies that look like heads make this err on the
+    /// side of yes.
+    pub(super) fn has_heads_waiting(&self) -> bool {
+        self.heads_seen.load(Relaxed) > self.served.load(Relaxed)
+    }
+
+    pub(super) fn state(&self) -> State {
+        let stage = self.stage();
+        match stage {
+            Stage::Handshake => State::Handshake,
+            Stage::WebSocket => State::WebSocket,
+            Stage::Upgraded => State::Upgraded,
+            Stage::Parting => State::Parting,
+            Stage::Detecting | Stage::Http1 | Stage::Http2 => {
+                let under_way = self.under_way.load(Relaxed);
+                let flushing = self.flushing.load(Relaxed);
+                // One handler that can go on keeps the connection: the others' clients are the same client.
+                let stuck = flushing + self.waiting.load(Relaxed) >= under_way;
+                if self.waits_to_write.load(Relaxed) {
+                    State::StalledReader
+                } else if under_way > 0 && stuck {
+                    if flushing > 0 {
+                        State::StalledReader
+                    } else {
+                        State::StalledUpload
+                    }
+                } else if under_way > 0 {
+                    State::Working
+                } else if stage == Stage::Http2 {
+                    State::IdleHttp2
+                } else if self.head_bytes.load(Relaxed) > 0 {
+                    State::HalfHead
+                } else if self.has_served() {
+                    State::Idle
+                } else {
+                    State::Silent
+                }
+            }
+        }
+    }
+
+    /// What is to be done at this moment.
+    pub(super) fn verdict(&self, limits: &Limits, moment: Moment) -> Verdict {
+        let ago = |then: &AtomicU64| {
+            Duration::from_millis(moment.now_ms.saturating_sub(then.load(Relaxed)))
+        };
+        let (quiet_for, since) = (ago(&self.progress), ago(&self.since));
+        let state = self.state();
+        if state == State::Parting {
+            return until(PARTING, since, Verdict::Cut);
+        }
+        if moment.tide < Tide::Linger {
+            return match state {
+                State::Handshake => until(limits.handshake, since, Verdict::Cut),
+                State::HalfHead => until(limits.head, since, Verdict::HangUp),
+                State::IdleHttp2 if self.has_hung_up() => {
+                    until(limits.patience, since, Verdict::Cut)
+                }
+                State::Silent | State::Idle | State::IdleHttp2 => {
+                    until(limits.keep_alive, quiet_for, Verdict::HangUp)
+                }
+                State::StalledUpload | State::StalledReader => {
+                    until(limits.stall, quiet_for, Verdict::Cut)
+                }
+                State::Working | State::WebSocket | State::Upgraded | State::Parting => {
+                    Verdict::Wait(None)
+                }
+            };
+        }
+        match state {
+            State::StalledUpload | State::StalledReader => {
+                until(limits.stall_in_stop, quiet_for, Verdict::Cut)
+            }
+            State::WebSocket if !self.closes_websocket() => until(
+                SAY_IT_YOURSELF,
+                moment.since_linger,
+                Verdict::CloseWebSocket,
+            ),
+            State::WebSocket => until(limits.patience, since, Verdict::Cut),
+            State::Working | State::Parting => Verdict::Wait(None),
+            _ if moment.tide < Tide::Ebb => Verdict::Wait(None),
+            State::Silent | State::Idle => Verdict::HangUp,
+            State::HalfHead => until(limits.patience, moment.since_ebb, Verdict::HangUp),
+            State::Handshake | State::IdleHttp2 | State::Upgraded => {
+                until(limits.patience, moment.since_ebb, Verdict::Cut)
+            }
+        }
+    }
+}
+
+fn until(limit: Duration, passed: Duration, then: Verdict) -> Verdict {
+    match limit.checked_sub(passed).filter(|left| !left.is_zero()) {
+        Some(left) => Verdict::Wait(Some(left)),
+        None => then,
+    }
+}
+
+#[cfg(test)]
+#[path = "track_tests.rs"]
+mod tests;

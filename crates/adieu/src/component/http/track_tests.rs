@@ -1,0 +1,266 @@
+//! Whatever happens on a connection, in whatever order: work that goes on is left alone, everything else has a
+//! bound.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Enter(Stage),
+    Read { bytes: usize, heads: u32 },
+    Wrote,
+    CannotWrite,
+    Flushed,
+    Begin,
+    End,
+    BodyAwaited(bool),
+    AnswerHeld(bool),
+    Pass(u64),
+    Turn,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    use Stage::{Detecting, Http1, Http2, Parting, Upgraded, WebSocket};
+    let stage = prop::sample::select(vec![Detecting, Http1, Http2, WebSocket, Upgraded, Parting]);
+    prop_oneof![
+        1 => stage.prop_map(Event::Enter),
+        4 => (1_usize..2_000, 0_u32..3).prop_map(|(bytes, heads)| Event::Read { bytes, heads }),
+        4 => Just(Event::Wrote),
+        2 => Just(Event::CannotWrite),
+        2 => Just(Event::Flushed),
+        5 => Just(Event::Begin),
+        4 => Just(Event::End),
+        3 => any::<bool>().prop_map(Event::BodyAwaited),
+        3 => any::<bool>().prop_map(Event::AnswerHeld),
+        4 => (1_u64..3_000).prop_map(Event::Pass),
+        1 => Just(Event::Turn),
+    ]
+}
+
+/// A connection and what is true of it, told in the simplest way.
+struct World {
+    track: Track,
+    limits: Limits,
+    now: u64,
+    tide: Tide,
+    turned: [u64; 4],
+    /// For each request under way: whether its body is awaited, and whether its answer is held up.
+    requests: Vec<(bool, bool)>,
+    blocked: bool,
+    moved: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let track = Track::new(1_000);
+        track.enter(Stage::Http1, 1_000);
+        Self {
+            track,
+            limits: Limits::default(),
+            now: 1_000,
+            tide: Tide::Flow,
+            turned: [1_000; 4],
+            requests: Vec::new(),
+            blocked: false,
+            moved: 1_000,
+        }
+    }
+
+    fn turn(&mut self) {
+        self.tide = match self.tide {
+            Tide::Flow => Tide::Turning,
+            Tide::Turning => Tide::Linger,
+            Tide::Linger | Tide::Ebb => Tide::Ebb,
+        };
+        self.turned[self.tide as usize] = self.now;
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            // Protocols do not change under a request, but for the end of all.
+            Event::Enter(stage) if self.requests.is_empty() => self.track.enter(stage, self.now),
+            Event::Enter(_) => {}
+            Event::Read { bytes, heads } => {
+                self.track.read(self.now, bytes, heads);
+                self.moved = self.now;
+            }
+            Event::Wrote => {
+                self.track.wrote(self.now);
+                (self.moved, self.blocked) = (self.now, false);
+            }
+            Event::CannotWrite => {
+                self.track.cannot_write();
+                self.blocked = true;
+            }
+            Event::Flushed => {
+                self.track.flushed();
+                self.blocked = false;
+            }
+            Event::Begin => {
+                self.track.begin();
+                self.requests.push((false, false));
+            }
+            Event::End => {
+                if let Some((awaited, held)) = self.requests.pop() {
+                    if awaited {
+                        self.track.body_is_awaited(false);
+                    }
+                    if held {
+                        self.track.answer_is_held(false);
+                    }
+                    self.track.end();
+                }
+            }
+            Event::BodyAwaited(now) => {
+                // A body is not awaited any more once the answer is under way.
+                if let Some((awaited, held)) = self.requests.last_mut()
+                    && !*held
+                    && *awaited != now
+                {
+                    *awaited = now;
+                    self.track.body_is_awaited(now);
+                }
+            }
+            Event::AnswerHeld(now) => {
+                if let Some((awaited, held)) = self.requests.last_mut()
+                    && !*awaited
+                    && *held != now
+                {
+                    *held = now;
+                    self.track.answer_is_held(now);
+                }
+            }
+            Event::Pass(millis) => self.now += millis,
+            Event::Turn => self.turn(),
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let ago = |tide: Tide| {
+            let passed = self.now - self.turned[tide as usize];
+            Duration::from_millis(if self.tide >= tide { passed } else { 0 })
+        };
+        let moment = Moment {
+            now_ms: self.now,
+            tide: self.tide,
+            since_linger: ago(Tide::Linger),
+            since_ebb: ago(Tide::Ebb),
+        };
+        self.track.verdict(&self.limits, moment)
+    }
+
+    fn speaks_http(&self) -> bool {
+        matches!(
+            self.track.stage(),
+            Stage::Detecting | Stage::Http1 | Stage::Http2
+        )
+    }
+
+    fn a_handler_can_go_on(&self) -> bool {
+        !self.blocked
+            && self
+                .requests
+                .iter()
+                .any(|request| *request == (false, false))
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_request_that_goes_on_is_left_alone(events in prop::collection::vec(event(), 1..200)) {
+        let mut world = World::new();
+        for event in events {
+            world.happen(event);
+            if !world.speaks_http() || world.requests.is_empty() {
+                continue;
+            }
+            let verdict = world.verdict();
+            if world.a_handler_can_go_on() {
+                prop_assert_eq!(verdict, Verdict::Wait(None));
+            } else if world.now - world.moved < 2_000 {
+                prop_assert!(matches!(verdict, Verdict::Wait(Some(_))), "{:?}", verdict);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_does_not_work_has_a_bound_in_a_stop(events in prop::collection::vec(event(), 1..200)) {
+        let mut world = World::new();
+        for event in events {
+            world.happen(event);
+        }
+        while world.tide < Tide::Ebb {
+            world.turn();
+        }
+        if world.track.state() == State::Working {
+            return Ok(());
+        }
+        // Every wait is followed by another look, as the minder does it. The bound is the longest of the limits of
+        // a stop, and for a WebSocket two after one another.
+        let (ebb, mut looks) = (world.now, 0);
+        let end = loop {
+            match world.verdict() {
+                Verdict::Wait(None) => prop_assert!(false, "waits for ever in {:?}", world.track.state()),
+                Verdict::Wait(Some(left)) => world.now += u64::try_from(left.as_millis()).unwrap().max(1),
+                Verdict::CloseWebSocket => world.track.close_websocket(world.now),
+                Verdict::HangUp | Verdict::Cut => break world.now,
+            }
+            looks += 1;
+            prop_assert!(looks < 10, "never comes to an end");
+        };
+        prop_assert!(end - ebb <= 2_000, "{} ms", end - ebb);
+    }
+
+    #[test]
+    fn nothing_is_cut_before_its_limit_while_running(events in prop::collection::vec(event(), 1..200)) {
+        let mut world = World::new();
+        for event in events {
+            if !matches!(event, Event::Turn) {
+                world.happen(event);
+            }
+        }
+        let quiet = Duration::from_millis(world.now - world.moved);
+        let verdict = world.verdict();
+        if world.speaks_http() && quiet < world.limits.head && verdict != Verdict::HangUp {
+            prop_assert!(matches!(verdict, Verdict::Wait(_)), "{:?} after {:?}", verdict, quiet);
+        }
+    }
+}
+
+#[test]
+fn half_a_head_has_its_own_limit_on_a_first_and_on_a_reused_connection() {
+    let mut world = World::new();
+    for reused in [false, true] {
+        if reused {
+            world.happen(Event::Begin);
+            world.happen(Event::End);
+        }
+        world.happen(Event::Read {
+            bytes: 20,
+            heads: 0,
+        });
+        assert_eq!(world.track.state(), State::HalfHead);
+        world.happen(Event::Pass(29_900));
+        // A byte now and then does not buy more time.
+        world.happen(Event::Read { bytes: 1, heads: 0 });
+        assert!(matches!(world.verdict(), Verdict::Wait(Some(_))));
+        world.happen(Event::Pass(100));
+        assert_eq!(world.verdict(), Verdict::HangUp);
+    }
+}
+
+#[test]
+fn an_http2_client_that_ignores_our_hanging_up_is_cut() {
+    let mut world = World::new();
+    world.happen(Event::Enter(Stage::Http2));
+    world.happen(Event::Pass(75_000));
+    assert_eq!(world.verdict(), Verdict::HangUp);
+    assert!(world.track.hang_up(world.now));
+    assert_eq!(world.verdict(), Verdict::Wait(Some(world.limits.patience)));
+    // It chats on, which is no reason to stay.
+    world.happen(Event::Pass(900));
+    world.track.wrote(world.now);
+    world.happen(Event::Pass(100));
+    assert_eq!(world.verdict(), Verdict::Cut);
+}

@@ -1,0 +1,273 @@
+//! TCP and Unix socket servers: a handler for each connection, a goodbye for each client.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::io;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use super::task::launch;
+use super::{BoxFuture, Ending};
+use crate::app::App;
+use crate::error::Error;
+use crate::net::{Bell, Guest, Listener, Server, Stream, Tide, Wire};
+use crate::report::PartKind;
+use crate::stop::Stop;
+use crate::supervise::{self, OnFailure};
+
+/// A TCP server about to start: it does at the end of the statement that makes it, and accepts once `setup`
+/// has returned.
+///
+/// Made by [`App::tcp`](crate::App::tcp).
+pub struct TcpPart<'app> {
+    app: &'app mut App,
+    listener: Option<Listener>,
+    handler: Handler,
+    goodbye: Cow<'static, [u8]>,
+    most: usize,
+}
+
+type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
+
+/// How long a client may take to close its side after the goodbye.
+const PARTING: Duration = Duration::from_millis(200);
+
+impl<'app> TcpPart<'app> {
+    pub(crate) fn new<F, Fut>(app: &'app mut App, listener: Listener, handler: F) -> Self
+    where
+        F: Fn(Conn) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        let handler: Handler = Arc::new(move |conn| {
+            let work = handler(conn);
+            Box::pin(async move { work.await.into_result() })
+        });
+        Self {
+            app,
+            listener: Some(listener),
+            handler,
+            goodbye: Cow::Borrowed(b""),
+            most: 16_384,
+        }
+    }
+
+    /// What every connected client is told when the service stops, after everything it had sent was handled.
+    pub fn goodbye(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.goodbye = match text.into() {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
+        self
+    }
+
+    /// The most connections at a time; further ones wait in the kernel's queue. 16,384 if left out.
+    pub const fn max_connections(mut self, most: usize) -> Self {
+        self.most = most;
+        self
+    }
+
+    fn start(&mut self, listener: Listener) -> Result<(), Error> {
+        let core = Arc::clone(&self.app.core);
+        let place: &'static Location<'static> = listener.place;
+        let id = core.register(listener.name.clone(), PartKind::Tcp, place, None)?;
+        // Idle clients are told goodbye at once: there is nothing to linger for.
+        let server = Arc::new(Server::new(
+            Arc::clone(&core),
+            id,
+            place,
+            self.most,
+            Duration::ZERO,
+        ));
+        let (handler, goodbye) = (Arc::clone(&self.handler), std::mem::take(&mut self.goodbye));
+        #[cfg(feature = "tls")]
+        let tls = listener.tls.clone();
+        let ours = Arc::clone(&server);
+        let serve = move |wire: Wire| {
+            let guest = Arc::new(TcpGuest {
+                server: Arc::clone(&ours),
+                wire: wire.clone(),
+                bell: Bell::default(),
+            });
+            let (handler, goodbye, minded) =
+                (Arc::clone(&handler), goodbye.clone(), Arc::clone(&guest));
+            #[cfg(feature = "tls")]
+            let tls = tls.clone();
+            ours.spawn(guest, async move {
+                #[cfg(feature = "tls")]
+                let stream = match tls {
+                    Some(tls) => tls.accept(wire).await,
+                    None => Ok(Stream::Plain(wire)),
+                };
+                #[cfg(not(feature = "tls"))]
+                let stream = io::Result::Ok(Stream::Plain(wire));
+                match stream {
+                    Ok(stream) => converse(minded, stream, &handler, &goodbye).await,
+                    Err(_) => minded.server.count_closed("without a TLS handshake"),
+                }
+            });
+        };
+        let stop = Stop::new(Arc::clone(&core));
+        let run = Box::new(move |_| -> BoxFuture<crate::Result> {
+            Box::pin(server.run(listener, serve))
+        });
+        launch(&core, id, supervise::once(stop, id, OnFailure::Stop, run));
+        Ok(())
+    }
+}
+
+impl Drop for TcpPart<'_> {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.take()
+            && let Err(error) = self.start(listener)
+        {
+            self.app.misuse(error);
+        }
+    }
+}
+
+struct TcpGuest {
+    server: Arc<Server>,
+    wire: Wire,
+    bell: Bell,
+}
+
+impl Guest for TcpGuest {
+    fn nudge(&self) {
+        self.bell.ring();
+    }
+}
+
+/// Names a client whose handler was cut.
+struct InHand {
+    guest: Arc<TcpGuest>,
+    began: std::time::Instant,
+    over: bool,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        if !self.over {
+            let what = format!("conversation with {}", self.guest.wire.peer());
+            self.guest.server.lose(what, self.began.elapsed());
+            self.guest.wire.cut();
+        }
+    }
+}
+
+/// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
+async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodbye: &[u8]) {
+    let mut in_hand = InHand {
+        guest: Arc::clone(&guest),
+        began: std::time::Instant::now(),
+        over: false,
+    };
+    let stop = Stop::new(Arc::clone(&guest.server.core));
+    let lender = Arc::default();
+    let conn = Conn {
+        stream: Some(stream),
+        lender: Arc::clone(&lender),
+        guest: Arc::clone(&guest),
+        stop,
+    };
+    let ended = handler(conn).await;
+    in_hand.over = true;
+    if let Err(error) = ended {
+        tracing::warn!(target: "adieu", peer = guest.wire.peer(), %error, "a connection failed");
+    }
+    let returned = lender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut stream) = returned.filter(|_| guest.server.tide() >= Tide::Linger) else {
+        return;
+    };
+    // The client may be gone already, or may not care; nothing is lost by that.
+    let parting = async {
+        stream.write_all(goodbye).await?;
+        stream.shutdown().await?;
+        // Closing with unread data would reset the connection and take the goodbye with it.
+        let mut sink = [0; 1_024];
+        while stream.read(&mut sink).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(PARTING, parting).await;
+}
+
+/// A connection, as its handler sees it.
+///
+/// When the service stops, reading goes on until everything the client had sent is read, and then ends as if
+/// the client had hung up: a handler that reads to the end needs to know nothing of the stop. One that wants to
+/// know has [`Conn::stop`].
+pub struct Conn {
+    stream: Option<Stream>,
+    /// Where the stream goes back to when the handler drops the connection, for the goodbye.
+    lender: Arc<Mutex<Option<Stream>>>,
+    guest: Arc<TcpGuest>,
+    stop: Stop,
+}
+
+impl Conn {
+    /// The stop, for handlers that want to know.
+    #[must_use]
+    pub const fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Who is at the other end.
+    #[must_use]
+    pub fn peer(&self) -> String {
+        self.guest.wire.peer()
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
+        self.stream
+            .as_mut()
+            .map(Pin::new)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        *self.lender.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
+    }
+}
+
+impl AsyncRead for Conn {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Before the look at the tide: whoever turns it afterwards rings.
+        self.guest.bell.listen(cx);
+        let polled = self.stream()?.poll_read(cx, buf);
+        let stopping = self.guest.server.tide() >= Tide::Linger;
+        // What the kernel has and the runtime does not know of yet will wake us; only silence is the end.
+        if polled.is_pending() && stopping && !self.guest.wire.has_unread() {
+            return Poll::Ready(Ok(()));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Conn {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,155 @@
+//! The connections of one server: who is there, woken when the tide turns, counted out when they are gone.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// For want of descriptors, wait until one is free, or at most this long.
+const BREATH: Duration = Duration::from_millis(250);
+
+/// What a server must know of each of its connections.
+pub(crate) trait Guest: Send + Sync {
+    /// The tide has turned: look again.
+    fn nudge(&self);
+
+    /// How many requests of it are under way.
+    #[cfg(feature = "admin")]
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
+/// How busy a server is.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg(feature = "admin")]
+pub(crate) struct Census {
+    pub(crate) connections: u64,
+    pub(crate) requests: u64,
+}
+
+/// A waker kept where others can reach it.
+#[derive(Default)]
+pub(crate) struct Bell(Mutex<Option<Waker>>);
+
+impl Bell {
+    /// Rings for this task from now on.
+    pub(crate) fn listen(&self, cx: &Context<'_>) {
+        let mut waker = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    pub(crate) fn ring(&self) {
+        let waker = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Seats {
+    taken: Vec<Option<Arc<dyn Guest>>>,
+    free: Vec<usize>,
+    count: usize,
+}
+
+/// Everybody connected.
+#[derive(Default)]
+pub(crate) struct Crowd {
+    seats: Mutex<Seats>,
+    left: Notify,
+}
+
+impl Crowd {
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.seats().count
+    }
+
+    /// Counts a connection in. It is counted out by [`Crowd::leave`] with the number returned.
+    pub(crate) fn enter(&self, guest: Arc<dyn Guest>) -> usize {
+        let mut seats = self.seats();
+        seats.count += 1;
+        match seats.free.pop() {
+            Some(number) => {
+                seats.taken[number] = Some(guest);
+                number
+            }
+            None => {
+                seats.taken.push(Some(guest));
+                seats.taken.len() - 1
+            }
+        }
+    }
+
+    pub(crate) fn leave(&self, number: usize) {
+        let guest = {
+            let mut seats = self.seats();
+            let guest = seats.taken.get_mut(number).and_then(Option::take);
+            if guest.is_some() {
+                seats.count -= 1;
+                seats.free.push(number);
+            }
+            guest
+        };
+        // Outside the lock: whatever its destructor does is not ours to wait for.
+        if guest.is_some() {
+            self.left.notify_waiters();
+        }
+    }
+
+    /// Completes when somebody leaves from now on, polled or not. Cancel-safe.
+    pub(crate) fn somebody_leaves(&self) -> Notified<'_> {
+        self.left.notified()
+    }
+
+    /// Completes when an accept that failed for want of descriptors may succeed. Cancel-safe.
+    pub(crate) async fn breath(&self) {
+        let _ = tokio::time::timeout(BREATH, self.somebody_leaves()).await;
+    }
+
+    /// Completes when nobody is there. Cancel-safe.
+    pub(crate) async fn empty(&self) {
+        loop {
+            // Made before the look, so that a leave in between is not missed.
+            let left = self.left.notified();
+            if self.len() == 0 {
+                return;
+            }
+            left.await;
+        }
+    }
+
+    /// Counted when asked for, so that a request costs nobody a shared counter.
+    #[cfg(feature = "admin")]
+    pub(crate) fn census(&self) -> Census {
+        let seats = self.seats();
+        Census {
+            connections: seats.count as u64,
+            requests: seats
+                .taken
+                .iter()
+                .flatten()
+                .map(|guest| guest.requests())
+                .sum(),
+        }
+    }
+
+    pub(crate) fn nudge_all(&self) {
+        let guests: Vec<_> = self.seats().taken.iter().flatten().cloned().collect();
+        for guest in guests {
+            guest.nudge();
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Sockets: bound in `setup`, accepting while the service runs, taken away without losing anybody.
+
+mod accept;
+mod connection;
+mod holder;
+mod listen;
+mod quit;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+mod wire;
+
+pub(crate) use accept::{Server, Tide};
+#[cfg(feature = "admin")]
+pub(crate) use connection::Census;
+pub(crate) use connection::{Bell, Guest};
+#[cfg(feature = "admin")]
+pub(crate) use listen::Listening;
+pub use listen::{Listen, Listener};
+pub(crate) use stream::Stream;
+#[cfg(feature = "tls")]
+pub(crate) use tls::Tls;
+pub(crate) use wire::Wire;

@@ -1,0 +1,160 @@
+//! Taking a listener away without losing a connection.
+//!
+//! Closing a listening socket resets every connection in its queue. So it is hidden first ("cloaked"): new
+//! connections are refused at once, while handshakes half done still arrive in the queue; then the queue is
+//! emptied until it is quiet, and only then is the socket closed. Where hiding does not work, emptying the
+//! queue is still better than nothing.
+
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::net::{TcpStream, UnixStream};
+
+use super::connection::Crowd;
+use super::listen::Listening;
+use super::wire::Wire;
+
+/// How a listener was taken away; stands in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Cloaked,
+    Emptied,
+    Unlinked,
+}
+
+impl Way {
+    pub(super) const fn note(self) -> &'static str {
+        match self {
+            Self::Cloaked => "listener cloaked, queue emptied, closed",
+            Self::Emptied => "listener's queue emptied, closed (this system cannot cloak it)",
+            Self::Unlinked => "socket file removed, queue emptied, closed",
+        }
+    }
+}
+
+/// The queue counts as quiet after this long without a connection: longer than most round trips, because the
+/// last step of a handshake may still be on its way.
+const QUIET: Duration = Duration::from_millis(150);
+/// Emptying ends after this long in any case.
+const CAP: Duration = Duration::from_secs(1);
+
+static CLOAKS: OnceLock<bool> = OnceLock::new();
+
+/// Finds out, once, whether cloaking works here: on a socket of our own, on loopback.
+pub(super) fn probe() -> bool {
+    *CLOAKS.get_or_init(|| try_cloak().unwrap_or(false))
+}
+
+#[cfg(target_os = "linux")]
+fn try_cloak() -> io::Result<bool> {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream as StdStream};
+    use std::os::fd::AsFd;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    StdStream::connect_timeout(&address, Duration::from_millis(200))?;
+    crate::sys::cloak(listener.as_fd())?;
+    let refused = StdStream::connect_timeout(&address, Duration::from_millis(200));
+    Ok(refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn try_cloak() -> io::Result<bool> {
+    Ok(false)
+}
+
+impl Listening {
+    /// The next connection. Cancel-safe.
+    pub(crate) async fn accept(&self) -> io::Result<Wire> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
+            Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| stream.into()),
+        }
+    }
+
+    /// A connection that is in the queue at this moment, asked of the kernel: what the runtime knows may be
+    /// older.
+    fn accept_now(&self) -> io::Result<Wire> {
+        match self {
+            Self::Tcp(listener) => {
+                let (socket, _) = SockRef::from(listener).accept()?;
+                socket.set_nonblocking(true)?;
+                TcpStream::from_std(socket.into()).map(Into::into)
+            }
+            Self::Unix(listener, _) => {
+                let (socket, _) = SockRef::from(listener).accept()?;
+                socket.set_nonblocking(true)?;
+                UnixStream::from_std(socket.into()).map(Into::into)
+            }
+        }
+    }
+
+    fn hide(&mut self) -> Way {
+        match self {
+            Self::Unix(_, file) => {
+                file.remove();
+                Way::Unlinked
+            }
+            #[cfg(target_os = "linux")]
+            Self::Tcp(listener) => {
+                use std::os::fd::AsFd;
+                let cloaked = probe() && crate::sys::cloak(listener.as_fd()).is_ok();
+                if cloaked { Way::Cloaked } else { Way::Emptied }
+            }
+            #[cfg(not(target_os = "linux"))]
+            Self::Tcp(_) => Way::Emptied,
+        }
+    }
+
+    /// Hides the listener, hands every connection that is or still comes into the queue to `serve`, and
+    /// closes it. Waits for late ones only if there was traffic lately: an idle service is gone at once.
+    ///
+    /// Dropped half-way, the listener closes at once.
+    pub(super) async fn quit(
+        mut self,
+        had_traffic: bool,
+        crowd: &Crowd,
+        mut serve: impl FnMut(Wire),
+    ) -> Way {
+        let way = self.hide();
+        let mut wait = had_traffic;
+        loop {
+            match self.accept_now() {
+                Ok(wire) => serve(wire),
+                Err(error) if is_passing(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Somebody is there, and there is no descriptor for it yet.
+                Err(_) => {
+                    wait = true;
+                    break;
+                }
+            }
+            wait = true;
+        }
+        let emptying = async {
+            // `accept` is cancel-safe: a connection is either handed out or still in the queue.
+            while let Ok(accepted) = tokio::time::timeout(QUIET, self.accept()).await {
+                match accepted {
+                    Ok(wire) => serve(wire),
+                    Err(error) if is_passing(&error) => {}
+                    Err(_) => crowd.breath().await,
+                }
+            }
+        };
+        if !wait {
+            return way;
+        }
+        let _ = tokio::time::timeout(CAP, emptying).await;
+        way
+    }
+}
+
+/// An error of one connection that gave up in the queue, and not of the listener.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | Interrupted
+    )
+}

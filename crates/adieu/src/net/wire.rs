@@ -1,0 +1,149 @@
+//! One accepted socket, shared: whoever minds the connection can look at it and cut it while another reads.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connected socket. At most one task reads and one writes at a time.
+#[derive(Clone)]
+pub(crate) struct Wire(Arc<Socket>);
+
+impl From<TcpStream> for Wire {
+    fn from(stream: TcpStream) -> Self {
+        // Answers are written whole; waiting to fill a packet only delays their end.
+        let _ = stream.set_nodelay(true);
+        Self(Arc::new(Socket::Tcp(stream)))
+    }
+}
+
+impl From<UnixStream> for Wire {
+    fn from(stream: UnixStream) -> Self {
+        Self(Arc::new(Socket::Unix(stream)))
+    }
+}
+
+impl Wire {
+    fn sock_ref(&self) -> SockRef<'_> {
+        match &*self.0 {
+            Socket::Tcp(stream) => SockRef::from(stream),
+            Socket::Unix(stream) => SockRef::from(stream),
+        }
+    }
+
+    /// Whether something can be read at this moment, asked of the kernel: what the runtime knows may be older.
+    pub(crate) fn has_unread(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        self.sock_ref().peek(&mut byte).is_ok_and(|count| count > 0)
+    }
+
+    /// How much of what was written the other end has not taken yet; 0 where that cannot be known.
+    #[cfg(feature = "http")]
+    pub(crate) fn unacknowledged(&self) -> u32 {
+        use std::os::fd::AsFd;
+        let socket = match &*self.0 {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        };
+        crate::sys::unacknowledged(socket).unwrap_or(0)
+    }
+
+    /// Ends the connection for whoever else holds it.
+    pub(crate) fn cut(&self) {
+        let _ = self.sock_ref().shutdown(Shutdown::Both);
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> String {
+        match &*self.0 {
+            Socket::Tcp(stream) => stream
+                .peer_addr()
+                .map_or_else(|_| "?".to_owned(), |peer| peer.to_string()),
+            Socket::Unix(_) => "unix".to_owned(),
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let read = match &*self.0 {
+                Socket::Tcp(stream) => {
+                    ready!(stream.poll_read_ready(cx))?;
+                    stream.try_read_buf(buf)
+                }
+                Socket::Unix(stream) => {
+                    ready!(stream.poll_read_ready(cx))?;
+                    stream.try_read_buf(buf)
+                }
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(drop)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let written = match &*self.0 {
+                Socket::Tcp(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_write_vectored(bytes)
+                }
+                Socket::Unix(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_write_vectored(bytes)
+                }
+            };
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.sock_ref().shutdown(Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The admin port, asked over real sockets while a scope lives and stops.
+#![cfg(feature = "admin")]
+
+mod checks;
+mod client;
+mod life;
+mod peers;
+mod routes;

@@ -1,0 +1,71 @@
+//! What a peer can do to the port: nothing that keeps others out.
+
+use std::time::Duration;
+
+use adieu::App;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::client::{Running, send, within};
+
+async fn service() -> Running {
+    Running::start(async |app: &mut App| {
+        app.task("worker", |stop| async move { stop.requested().await });
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_hoards_connections_locks_nobody_out() {
+    let service = service().await;
+    let mut hoard = Vec::new();
+    for _ in 0..200 {
+        hoard.push(TcpStream::connect(service.admin).await.expect("it listens"));
+    }
+    assert_eq!(service.get("/livez").await.status, 200);
+    // The oldest had to make room, long before its own time was up.
+    let mut oldest = hoard.swap_remove(0);
+    let read = timeout(Duration::from_secs(3), oldest.read(&mut [0; 16])).await;
+    let read = read.expect("it was cut");
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_a_connection() {
+    let service = service().await;
+    let request = "GET /livez HTTP/1.1\r\nHost: admin\r\n\r\n";
+    // `send` reads to the end: it would wait for ever on a connection that is kept alive.
+    let answer = send(service.admin, &request.repeat(2)).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.body, "alive\n");
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_without_end_is_refused() {
+    let service = service().await;
+    let mut stream = TcpStream::connect(service.admin).await.expect("it listens");
+    let sending = async {
+        stream.write_all(b"GET /livez HTTP/1.1\r\n").await?;
+        for _ in 0..64 {
+            stream
+                .write_all(format!("X: {}\r\n", "x".repeat(1_000)).as_bytes())
+                .await?;
+        }
+        std::io::Result::Ok(())
+    };
+    // It may be cut before all is sent.
+    let _ = within("the cut", sending).await;
+    let mut said = Vec::new();
+    let _ = within("the end", stream.read_to_end(&mut said)).await;
+    assert!(
+        !said.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    assert_eq!(service.get("/livez").await.status, 200);
+    assert_eq!(service.stop().await.exit_code(), 0);
+}

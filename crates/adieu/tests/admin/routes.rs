@@ -1,0 +1,190 @@
+//! What each route answers, and that it answers nothing else.
+
+use std::time::Duration;
+
+use adieu::App;
+use axum::Router;
+use axum::routing::get;
+use tokio::sync::oneshot;
+
+use crate::client::{self, Running, send, within};
+
+async fn service() -> Running {
+    Running::start(async |app: &mut App| {
+        app.resource("pool", async { Ok::<_, std::io::Error>(()) })
+            .await?;
+        app.task("worker", |stop| async move { stop.requested().await });
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_there_is_and_only_reading() {
+    let service = service().await;
+    assert_eq!(service.get("/").await.status, 404);
+    assert_eq!(service.get("/livez/").await.status, 404);
+    let ask = |method: &str, path: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: admin\r\n\r\n");
+        let admin = service.admin;
+        async move { send(admin, &request).await }
+    };
+    for path in [
+        "/livez", "/readyz", "/health", "/metrics", "/plan", "/report",
+    ] {
+        let whole = service.get(path).await;
+        assert_eq!(whole.status, 200, "{path}");
+        let head = ask("HEAD", path).await;
+        assert_eq!((head.status, &*head.body), (200, ""), "{path}");
+        assert!(head.head.contains("content-length: "), "{head:?}");
+        assert!(!head.head.contains("content-length: 0"), "{head:?}");
+        for method in ["POST", "DELETE", "PUT"] {
+            let refused = ask(method, path).await;
+            assert_eq!(refused.status, 405, "{method} {path}");
+            assert!(refused.head.contains("allow: GET, HEAD"), "{refused:?}");
+        }
+    }
+    assert_eq!(ask("POST", "/orders").await.status, 404);
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_for_people_and_for_machines() {
+    let service = service().await;
+    let text = service.get("/plan").await.body;
+    assert!(text.starts_with("plan of the stop, "), "{text}");
+    let request = "GET /plan HTTP/1.1\r\nHost: admin\r\nAccept: application/json\r\n\r\n";
+    let plan = send(service.admin, request).await.json();
+    assert_eq!(plan["grace_ms"], 60_000.0);
+    assert_eq!(plan["phases"][1]["phase"], "drain");
+    assert_eq!(plan["phases"][1]["parts"][0], "worker");
+    assert_eq!(plan["phases"][3]["parts"][0], "pool");
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_s_metrics_and_the_service_s_own() {
+    let service = service().await;
+    metrics::counter!("orders_created_total").increment(3);
+    let text = service.get("/metrics").await.body;
+    for line in [
+        "orders_created_total 3",
+        "# TYPE adieu_parts gauge",
+        "adieu_parts{service=\"orders\",state=\"ready\"} 2",
+        "adieu_parts{service=\"orders\",state=\"failed\"} 0",
+        "adieu_work_alive{service=\"orders\"} 1",
+        "adieu_running{service=\"orders\"} 1",
+        "adieu_stopping{service=\"orders\"} 0",
+        "adieu_blocked_total{service=\"orders\"} 0",
+        "adieu_restarts_total{service=\"orders\",part=\"worker\"} 0",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is missing:\n{text}"
+        );
+    }
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+/// Connections and requests are counted by the server they came to, while they are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_in_flight_are_counted() {
+    let (arrive, mut arrived) = tokio::sync::mpsc::unbounded_channel();
+    let (say, said) = oneshot::channel();
+    let service = Running::start(async move |app: &mut App| {
+        let api = app.listen("api", "127.0.0.1:0").await?;
+        let _ = say.send(api.local_addr());
+        let slow = async move || {
+            let (go_on, wait) = oneshot::channel::<()>();
+            let _ = arrive.send(go_on);
+            let _ = wait.await;
+            "done"
+        };
+        app.http(api, Router::new().route("/slow", get(slow)));
+        Ok(())
+    })
+    .await;
+    let api = said.await.expect("an address").expect("a TCP address");
+    within("readiness", async {
+        while service.get("/readyz").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let asking = tokio::spawn(async move { client::get(api, "/slow").await });
+    let go_on = within("the request", arrived.recv())
+        .await
+        .expect("the handler");
+    let text = service.get("/metrics").await.body;
+    for name in ["adieu_connections", "adieu_requests_in_flight"] {
+        let line = format!("{name}{{service=\"orders\",part=\"api\"}} 1");
+        assert!(text.contains(&line), "{line} is missing:\n{text}");
+    }
+    go_on.send(()).expect("it waits");
+    assert_eq!(asking.await.expect("no panic").body, "done");
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_routes_in_a_router_of_one_s_own() {
+    let (say, said) = oneshot::channel();
+    let service = Running::start(async |app: &mut App| {
+        let api = app.listen("api", "127.0.0.1:0").await?;
+        let _ = say.send(api.local_addr());
+        let probes = app.admin_routes().probes_only();
+        let router = Router::new()
+            .route("/", get(async || "hello"))
+            .nest_service("/internal", app.admin_routes())
+            .fallback_service(probes);
+        app.http(api, router);
+        Ok(())
+    })
+    .await;
+    let api = said.await.expect("an address").expect("a TCP address");
+    within("readiness", async {
+        while service.get("/readyz").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let statuses = [
+        ("/", 200),
+        ("/livez", 200),
+        ("/readyz", 200),
+        ("/report", 404),
+        ("/metrics", 404),
+        ("/nothing", 404),
+        ("/internal/report", 200),
+        ("/internal/metrics", 200),
+    ];
+    for (path, status) in statuses {
+        assert_eq!(client::get(api, path).await.status, status, "{path}");
+    }
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+/// Text of a recorder that the program has already, after ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_from_elsewhere_are_added() {
+    let (say, said) = oneshot::channel();
+    let (done, wait) = oneshot::channel::<()>();
+    let scope = adieu::scope("orders")
+        .grace(Duration::from_secs(5))
+        .stop_when(async { drop(wait.await) })
+        .run(async move |app: &mut App| {
+            let admin = app
+                .admin("127.0.0.1:0")
+                .metrics_from(|| "mine 7\n".to_owned())
+                .await?;
+            let _ = say.send(admin.local_addr());
+            Ok(())
+        });
+    let asking = async {
+        let admin = said.await.expect("an address").expect("a TCP address");
+        let text = client::get(admin, "/metrics").await.body;
+        assert!(text.ends_with("mine 7\n"), "{text}");
+        drop(done);
+    };
+    let (report, ()) = tokio::join!(scope, asking);
+    assert_eq!(report.exit_code(), 0, "{report}");
+}

@@ -1,0 +1,105 @@
+//! The orders in the database: SQLite or PostgreSQL, as the address says.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sqlx::any::{AnyPoolOptions, install_default_drivers};
+use sqlx::{AnyPool, Row};
+use tracing::info;
+
+/// A handle to the pool; clones share it.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pool: AnyPool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Order {
+    pub(crate) id: i64,
+    pub(crate) item: String,
+}
+
+impl Store {
+    /// Connects and makes the table if there is none.
+    pub(crate) async fn open(url: String) -> sqlx::Result<Self> {
+        install_default_drivers();
+        let is_sqlite = url.starts_with("sqlite:");
+        let (url, key) = match is_sqlite {
+            // The file is made if it is missing.
+            true if !url.contains('?') => (format!("{url}?mode=rwc"), "INTEGER PRIMARY KEY"),
+            true => (url, "INTEGER PRIMARY KEY"),
+            false => (url, "BIGSERIAL PRIMARY KEY"),
+        };
+        let pool = AnyPoolOptions::new()
+            .max_connections(8)
+            .acquire_timeout(Duration::from_secs(5))
+            .connect(&url)
+            .await?;
+        if is_sqlite {
+            // Readers do not wait for the writer.
+            sqlx::query("PRAGMA journal_mode = WAL")
+                .execute(&pool)
+                .await?;
+        }
+        let table = format!("CREATE TABLE IF NOT EXISTS orders (id {key}, item TEXT NOT NULL)");
+        sqlx::query(sqlx::AssertSqlSafe(table))
+            .execute(&pool)
+            .await?;
+        Ok(Self { pool })
+    }
+
+    /// Writes an order in a transaction that takes at least so long, as one with more to do would.
+    pub(crate) async fn create(&self, item: String, delay: Duration) -> sqlx::Result<Order> {
+        let mut transaction = self.pool.begin().await?;
+        let row = sqlx::query("INSERT INTO orders (item) VALUES ($1) RETURNING id")
+            .bind(&item)
+            .fetch_one(&mut *transaction)
+            .await?;
+        let id = row.try_get("id")?;
+        info!("writing order {id}");
+        tokio::time::sleep(delay).await;
+        transaction.commit().await?;
+        info!("order {id} is safe");
+        Ok(Order { id, item })
+    }
+
+    pub(crate) async fn list(&self) -> sqlx::Result<Vec<Order>> {
+        let rows = sqlx::query("SELECT id, item FROM orders ORDER BY id")
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(Order {
+                    id: row.try_get("id")?,
+                    item: row.try_get("item")?,
+                })
+            })
+            .collect()
+    }
+
+    pub(crate) async fn count(&self) -> sqlx::Result<i64> {
+        let row = sqlx::query("SELECT COUNT(*) AS orders FROM orders")
+            .fetch_one(&self.pool)
+            .await?;
+        row.try_get("orders")
+    }
+
+    pub(crate) async fn ping(&self) -> sqlx::Result<()> {
+        sqlx::query("SELECT 1").execute(&self.pool).await.map(drop)
+    }
+
+    /// Takes a connection and never gives it back, as a bug would, in a task that adieu does not know of.
+    pub(crate) async fn hold(&self) -> sqlx::Result<()> {
+        let connection = self.pool.acquire().await?;
+        tokio::spawn(async move {
+            let _held = connection;
+            std::future::pending::<()>().await;
+        });
+        Ok(())
+    }
+
+    /// Waits until every connection is back.
+    pub(crate) async fn close(&self) {
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,70 @@
+//! An HTTP server with every kind of answer: fast, slow, streamed, events, WebSocket, upload.
+//!
+//! HTTP/1.1 and HTTP/2 come in on the same port, with TLS or without.
+
+mod routes;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+/// Serves every kind of answer, and loses none when it stops.
+#[derive(Parser)]
+struct Options {
+    /// Where to listen, as in 127.0.0.1:8080 or unix:/tmp/web.sock
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: String,
+    /// Where to answer for health and metrics, as in 127.0.0.1:9100
+    #[arg(long)]
+    admin: Option<String>,
+    /// How long a stop may take, as in 200ms or 2s
+    #[arg(long, value_parser = adieu::parse_duration)]
+    grace: Option<Duration>,
+    /// How long to go on as before once stopping was announced
+    #[arg(long, value_parser = adieu::parse_duration)]
+    lame_duck: Option<Duration>,
+    /// The certificate chain, PEM
+    #[arg(long, requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key, PEM
+    #[arg(long, requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Where to write the report of the stop, as JSON
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+fn main() -> adieu::Report {
+    let options = Options::parse();
+    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    let mut service = adieu::service("web");
+    if let Some(grace) = options.grace {
+        service = service.grace(grace);
+    }
+    if let Some(lame_duck) = options.lame_duck {
+        service = service.lame_duck(lame_duck);
+    }
+    if let Some(path) = options.report {
+        service = service.report_file(path);
+    }
+    service.run(async move |app: &mut adieu::App| {
+        if let Some(address) = options.admin {
+            let admin = app.admin(address).await?;
+            if let Some(address) = admin.local_addr() {
+                println!("admin on {address}");
+            }
+        }
+        let mut listen = app.listen("web", options.listen);
+        if let (Some(certificate), Some(key)) = (options.tls_cert, options.tls_key) {
+            listen = listen.tls(certificate, key);
+        }
+        let listener = listen.await?;
+        if let Some(address) = listener.local_addr() {
+            println!("listening on {address}");
+        }
+        app.http(listener, routes::router());
+        Ok(())
+    })
+}
