@@ -45,6 +45,17 @@ pub(crate) fn doc_tests(checkout: &Checkout) -> Outcome {
     conclude(overheard, cargo_closing)
 }
 
+/// Built apart, because `--cfg loom` would have everything else built again, and again without it.
+pub(crate) fn interleavings(checkout: &Checkout) -> Outcome {
+    let mut words = vec!["test", "--package", "adieu-loom", "--lib"];
+    words.extend(["--target-dir", "target/loom"]);
+    words.extend(color(&io::stdout()));
+    let mut test = checkout.cargo(words);
+    test.env("RUSTFLAGS", "--cfg loom");
+    let overheard = command::overhear(&mut test, Stream::Stdout)?;
+    conclude(overheard, cargo_closing)
+}
+
 /// A command that is overheard sees a pipe and would drop its colours.
 fn color(stream: &impl IsTerminal) -> Option<&'static str> {
     stream.is_terminal().then_some("--color=always")

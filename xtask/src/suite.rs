@@ -18,6 +18,7 @@ Steps, in order:
   formatting      cargo fmt
   lints           clippy with the workspace lints, any warning is an error
   tests           cargo nextest if it is installed, else cargo test
+  loom            the hand-made atomics in every interleaving of their threads
   doc tests       the examples in the documentation
   documentation   rustdoc, any warning is an error
   features        every package without its features, and with each one alone
@@ -34,6 +35,7 @@ const STEPS: &[Step] = &[
     Step::quick("formatting", formatting),
     Step::quick("lints", lints),
     Step::quick("tests", runner::tests),
+    Step::thorough("loom", runner::interleavings),
     Step::thorough("doc tests", runner::doc_tests),
     Step::thorough("documentation", documentation),
     Step::thorough("features", features::check),

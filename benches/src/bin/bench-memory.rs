@@ -46,8 +46,8 @@ fn main() {
             .tell();
         until_stop().above("TaskTracker", tracked).tell();
 
-        let ours = ours(tasks, |stop| spawn(stop, holding([])));
-        let bare = bare(tasks, |_| drop(tokio::spawn(holding([]))));
+        let ours = ours(tasks, |stop| spawn(stop, nothing()));
+        let bare = bare(tasks, |_| drop(tokio::spawn(nothing())));
         finding("waiting for nothing", ours)
             .above("tokio::spawn", bare)
             .at_most(BAR)
@@ -78,6 +78,11 @@ fn many_sizes() {
 async fn wait(token: CancellationToken) {
     arrived();
     token.cancelled().await;
+}
+
+async fn nothing() {
+    arrived();
+    pending::<()>().await;
 }
 
 async fn holding<const N: usize>(words: [u64; N]) {

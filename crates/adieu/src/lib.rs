@@ -52,6 +52,7 @@ mod spawn;
 mod stop;
 mod supervise;
 mod sys;
+mod tally;
 mod tracked;
 
 pub mod lifecycle;

@@ -1,15 +1,14 @@
 //! The roster: every tracked task that is alive, with its name and the place it was spawned at.
 //!
 //! Invariants:
-//! - `state` counts the living tasks that are not abandoned, in steps of [`ONE`], with flags in the low bits.
-//!   It is one word, so "no work is alive" and "no work may start" are decided by one atomic operation.
+//! - `tally` counts the living tasks that are not abandoned, and decides whether more may start.
 //! - A task enters (counted first, then listed) before it can run, and leaves (unlisted first, then
 //!   uncounted) after its future is dropped. So whoever sees the count at zero sees every effect of the work.
 //! - Locks: a shard's lock is held for a few instructions, never while user code runs and never two at once.
 
 use std::borrow::Cow;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -17,14 +16,9 @@ use std::time::Duration;
 use crate::lifecycle::PartId;
 use crate::shard::{Listed, Shard};
 use crate::sys;
+use crate::tally::Tally;
 
-/// Tell when the count reaches zero.
-const WATCHED: u64 = 1;
-/// Refuse new work whenever the count is zero.
-const SEALS_AT_ZERO: u64 = 2;
-/// Refuse new work.
-const CLOSED: u64 = 4;
-const ONE: u64 = 8;
+pub(crate) use crate::tally::Left;
 
 /// What runs: decides how it is told to stop and what can be said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,23 +79,9 @@ impl Aligned {
 pub(crate) struct Roster {
     /// Which roster this is, among all in the process; makes task ids unique.
     number: u16,
-    state: AtomicU64,
+    tally: Tally,
     shards: Box<[Aligned]>,
 }
-
-/// What changed when a task left.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Others are alive, or nobody asked to know.
-    Unremarkable,
-    /// It was the last, and somebody watches.
-    Idle,
-    /// It was the last, and no work can start any more.
-    Sealed,
-}
-
-/// No new work: the service is releasing its resources, or has ended.
-struct Closed;
 
 impl Roster {
     pub(crate) fn new() -> Self {
@@ -110,7 +90,7 @@ impl Roster {
         let shards = (threads * 4).next_power_of_two().min(256);
         Self {
             number: u16::try_from(NUMBER.fetch_add(1, Ordering::Relaxed) & 0xffff).unwrap_or(0),
-            state: AtomicU64::new(0),
+            tally: Tally::default(),
             shards: (0..shards).map(|_| Aligned::default()).collect(),
         }
     }
@@ -131,34 +111,28 @@ impl Roster {
         })
     }
 
-    /// Counts and lists a task; gives the entry back if no work may start.
+    /// Counts and lists a task. If no work may start, gives back its name, and what its short visit changed.
     #[inline]
-    pub(crate) fn enter(&self, entry: Entry) -> Result<Place, Entry> {
-        if self.count().is_err() {
-            return Err(entry);
+    pub(crate) fn enter(&self, entry: Entry) -> Result<Place, (Cow<'static, str>, Left)> {
+        if self.tally.enter().is_err() {
+            return Err((entry.name, Left::Unremarkable));
         }
         let shard = own_shard(self.shards.len());
         let now = sys::coarse_now();
-        let index = self.shards[shard].lock().insert(entry, now);
+        let mut tasks = self.shards[shard].lock();
+        if tasks.is_closed() {
+            drop(tasks);
+            return Err((entry.name, self.uncount()));
+        }
         Ok(Place {
             shard: u16::try_from(shard).unwrap_or(0),
-            index,
+            index: tasks.insert(entry, now),
         })
     }
 
-    #[inline]
-    fn count(&self) -> Result<(), Closed> {
-        // Acquire/release on every change of the word: what happened before a leave is seen by whoever
-        // finds the count at zero afterwards. Compare-and-swap and not an addition that is undone: between
-        // the two, another one could slip in after the seal.
-        let enter = |now: u64| {
-            let sealed = now & SEALS_AT_ZERO != 0 && now < ONE;
-            (now & CLOSED == 0 && !sealed).then_some(now + ONE)
-        };
-        self.state
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
-            .map(drop)
-            .map_err(|_| Closed)
+    /// Whether nobody is alive at this moment, except for the abandoned.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tally.is_idle()
     }
 
     /// Unlists a task. Unless it was abandoned, [`Roster::uncount`] follows.
@@ -175,29 +149,17 @@ impl Roster {
     /// The second half of leaving, after what the task's end means has been said.
     #[inline]
     pub(crate) fn uncount(&self) -> Left {
-        Self::left(self.state.fetch_sub(ONE, Ordering::AcqRel) - ONE)
-    }
-
-    const fn left(now: u64) -> Left {
-        if now >= ONE {
-            Left::Unremarkable
-        } else if now & SEALS_AT_ZERO != 0 {
-            Left::Sealed
-        } else if now & WATCHED != 0 {
-            Left::Idle
-        } else {
-            Left::Unremarkable
-        }
+        self.tally.leave()
     }
 
     /// From now on the last to leave says so; says whether nobody is there already.
     pub(crate) fn watch(&self) -> Left {
-        Self::left(self.state.fetch_or(WATCHED, Ordering::AcqRel) | WATCHED)
+        self.tally.watch()
     }
 
     /// No new work from the first moment on at which none is alive.
     pub(crate) fn seal_when_idle(&self) -> Left {
-        Self::left(self.state.fetch_or(SEALS_AT_ZERO, Ordering::AcqRel) | SEALS_AT_ZERO)
+        self.tally.seal_when_idle()
     }
 
     /// How many tasks are alive, those left behind not counted.
@@ -207,8 +169,14 @@ impl Roster {
     }
 
     /// No new work.
+    ///
+    /// Each shard is closed as well: who was counted before and comes to be listed after this would be
+    /// overlooked by [`Roster::abandon_all`], and waited for.
     pub(crate) fn close(&self) {
-        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        self.tally.close();
+        for shard in &self.shards {
+            shard.lock().close();
+        }
     }
 
     /// Remembers how to wake a task that waits, so that it can be cancelled.
@@ -249,8 +217,7 @@ impl Roster {
                 .lock()
                 .abandon(|index, task| found.push(self.sighting(number, index, &task)));
         }
-        self.state
-            .fetch_sub(ONE * found.len() as u64, Ordering::AcqRel);
+        self.tally.forget(found.len() as u64);
         found
     }
 

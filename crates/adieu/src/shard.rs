@@ -56,6 +56,8 @@ pub(crate) struct Shard {
     chunks: Vec<Chunk>,
     /// The first free slot, or [`NONE`].
     free: u32,
+    /// Nobody is listed any more.
+    closed: bool,
     /// The label that was asked for last: a loop that spawns asks for the same again and again.
     last: (Key, u32),
     /// Apart, so that what every task touches lies together.
@@ -76,6 +78,7 @@ impl Default for Shard {
         Self {
             chunks: Vec::new(),
             free: NONE,
+            closed: false,
             last: (Key::NOBODY, NONE),
             labels: Box::default(),
         }
@@ -83,6 +86,15 @@ impl Default for Shard {
 }
 
 impl Shard {
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     #[inline]
     pub(crate) fn insert(&mut self, entry: Entry, now: Duration) -> u32 {
         let part = entry.part.map_or(NONE, |PartId(number)| number);

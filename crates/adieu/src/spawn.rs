@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::error::{TaskError, TooLate};
 use crate::lifecycle::{End, PartId};
 use crate::panics;
-use crate::roster::{Entry, Place, WorkKind};
+use crate::roster::{Entry, Left, Place, WorkKind};
 use crate::stop::Stop;
 use crate::tracked::{Cut, Tracked};
 
@@ -114,7 +114,8 @@ where
 }
 
 #[cold]
-fn too_late(name: Cow<'static, str>) -> TooLate {
+fn too_late(core: &Core, name: Cow<'static, str>, left: Left) -> TooLate {
+    core.left(left);
     TooLate {
         name: name.into_owned(),
     }
@@ -137,7 +138,7 @@ pub(crate) fn enter(
     };
     core.roster
         .enter(entry)
-        .map_err(|entry| too_late(entry.name))
+        .map_err(|(name, left)| too_late(core, name, left))
 }
 
 /// Takes blocking work off the roster, also when the pool drops it unstarted.

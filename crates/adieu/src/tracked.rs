@@ -25,94 +25,101 @@ pub(crate) enum Cut {
 
 pin_project! {
     pub(crate) struct Tracked<F> {
+        // Gone when the future is dropped. That needs no byte of its own: a flag inside has values to spare.
         #[pin]
-        future: Option<F>,
+        task: Option<Task<F>>,
         core: Arc<Core>,
-        // The place, in parts: together with the next fields it leaves no gap. Tokio rounds the memory of a
-        // task up to 128 bytes, and a task that waits for little has 24 of them for its future.
-        index: u32,
-        shields: u32,
-        shard: u16,
-        traits: Traits,
     }
 
     impl<F> PinnedDrop for Tracked<F> {
         fn drop(this: Pin<&mut Self>) {
             // Dropped before its end: by the runtime's own shutdown, or by an abort of the whole task.
-            if this.future.is_some() {
+            if let Some(task) = this.as_ref().get_ref().task.as_ref() {
+                let (place, shields, quiet) = (task.place(), task.shields, task.quiet);
                 let this = this.project();
                 // Seated, so that a shield dropped with the future is this task's and no other's.
-                let place = Place { shard: *this.shard, index: *this.index };
-                let id = this.core.roster.id(place);
-                let outer = seat::sit(id, *this.shields);
-                let panic = clear(this.future);
+                let outer = seat::sit(this.core.roster.id(place), shields);
+                let panic = clear(this.task);
                 outer.rise();
-                this.core.task_ended(place, this.traits.is(Traits::QUIET), panic.as_ref().map_or(Ok(End::Cancelled), Err));
+                this.core.task_ended(place, quiet, panic.as_ref().map_or(Ok(End::Cancelled), Err));
             }
         }
     }
 }
 
-/// Small print of one task: flags, because a byte has to do.
-#[derive(Clone, Copy)]
-struct Traits(u8);
-
-impl Traits {
-    /// Spawned while the service was cancelling: it is somebody's cleanup and is not cancelled itself.
-    const CLEANUP: u8 = 1;
-    /// Its failure is somebody else's to tell.
-    const QUIET: u8 = 2;
-    const HAS_WAITED: u8 = 4;
-
-    #[inline]
-    const fn is(self, flag: u8) -> bool {
-        self.0 & flag != 0
+pin_project! {
+    // In as few bytes as it takes: tokio rounds the memory of a task up to a multiple of 128, so a few more
+    // can cost a whole step.
+    struct Task<F> {
+        #[pin]
+        future: F,
+        // The place in the roster; as a `Place` it would leave a gap.
+        index: u32,
+        shard: u16,
+        // Spawned while the service was cancelling: it is somebody's cleanup and is not cancelled itself.
+        cleanup: bool,
+        // Its failure is somebody else's to tell.
+        quiet: bool,
+        has_waited: bool,
+        shields: u32,
     }
+}
 
-    /// Whether the task is to be cut now. Asked by the task itself, on its seat.
+impl<F> Task<F> {
     #[inline]
-    fn is_cut(self, core: &Core) -> bool {
-        core.stop.is_cancelling() && !self.is(Self::CLEANUP) && !seat::is_shielded()
+    const fn place(&self) -> Place {
+        Place {
+            shard: self.shard,
+            index: self.index,
+        }
     }
 }
 
 impl<F: Future> Tracked<F> {
     #[inline]
     pub(crate) fn new(core: Arc<Core>, place: Place, quiet: bool, future: F) -> Self {
-        let cleanup = core.stop.is_cancelling();
-        let flags =
-            if quiet { Traits::QUIET } else { 0 } | if cleanup { Traits::CLEANUP } else { 0 };
-        Self {
-            future: Some(future),
-            core,
+        let task = Task {
+            future,
             index: place.index,
-            shields: 0,
             shard: place.shard,
-            traits: Traits(flags),
+            cleanup: core.stop.is_cancelling(),
+            quiet,
+            has_waited: false,
+            shields: 0,
+        };
+        Self {
+            task: Some(task),
+            core,
         }
     }
 }
 
 /// Drops the future here and now, so that a destructor that panics or hangs is still this task's.
-fn clear<F>(mut future: Pin<&mut Option<F>>) -> Option<Panic> {
-    catch_unwind(AssertUnwindSafe(|| future.set(None)))
+fn clear<F>(mut task: Pin<&mut Option<Task<F>>>) -> Option<Panic> {
+    catch_unwind(AssertUnwindSafe(|| task.set(None)))
         .err()
         .map(panics::describe)
 }
 
 #[cold]
-fn cut<F, T>(future: Pin<&mut Option<F>>) -> Result<T, Cut> {
-    Err(clear(future).map_or(Cut::Cancelled, |panic| Cut::Panicked(Box::new(panic))))
+fn cut<F, T>(task: Pin<&mut Option<Task<F>>>) -> Result<T, Cut> {
+    Err(clear(task).map_or(Cut::Cancelled, |panic| Cut::Panicked(Box::new(panic))))
 }
 
 #[cold]
 fn panicked<F, T>(
-    future: Pin<&mut Option<F>>,
+    task: Pin<&mut Option<Task<F>>>,
     payload: Box<dyn std::any::Any + Send>,
 ) -> Result<T, Cut> {
     let panic = panics::describe(payload);
-    clear(future);
+    clear(task);
     Err(Cut::Panicked(Box::new(panic)))
+}
+
+/// Whether the task is to be cut now. Asked by the task itself, on its seat.
+#[inline]
+fn is_cut(core: &Core, cleanup: bool) -> bool {
+    core.stop.is_cancelling() && !cleanup && !seat::is_shielded()
 }
 
 impl<F: Future> Future for Tracked<F> {
@@ -121,19 +128,22 @@ impl<F: Future> Future for Tracked<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let core = &**this.core;
-        let place = Place {
-            shard: *this.shard,
-            index: *this.index,
+        let Some(task) = this.task.as_ref().get_ref() else {
+            return Poll::Ready(Err(Cut::Cancelled));
         };
+        let (place, quiet) = (task.place(), task.quiet);
         let id = core.roster.id(place);
-        let outer = seat::sit(id, *this.shields);
-        let end = if this.traits.is_cut(core) {
-            Poll::Ready(cut(this.future.as_mut()))
+        let outer = seat::sit(id, task.shields);
+        let end = if is_cut(core, task.cleanup) {
+            Poll::Ready(cut(this.task.as_mut()))
         } else {
-            step(core, this.future.as_mut(), this.traits, place, cx)
+            step(core, this.task.as_mut(), place, cx)
         };
-        *this.shields = outer.rise();
+        let shields = outer.rise();
         let Poll::Ready(result) = end else {
+            if let Some(task) = this.task.as_pin_mut() {
+                *task.project().shields = shields;
+            }
             #[cfg(feature = "testing")]
             core.probe.await_point(core, id);
             return Poll::Pending;
@@ -143,7 +153,7 @@ impl<F: Future> Future for Tracked<F> {
             Err(Cut::Cancelled) => Ok(End::Cancelled),
             Err(Cut::Panicked(panic)) => Err(&**panic),
         };
-        core.task_ended(place, this.traits.is(Traits::QUIET), told);
+        core.task_ended(place, quiet, told);
         Poll::Ready(result)
     }
 }
@@ -152,33 +162,36 @@ impl<F: Future> Future for Tracked<F> {
 #[inline]
 fn step<F: Future>(
     core: &Core,
-    mut future: Pin<&mut Option<F>>,
-    traits: &mut Traits,
+    mut task: Pin<&mut Option<Task<F>>>,
     place: Place,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, Cut>> {
     // A future that is done is dropped under the same catch: one is enough for both.
     let polled = catch_unwind(AssertUnwindSafe(|| {
-        let polled = future.as_mut().as_pin_mut().map(|future| future.poll(cx));
+        let living = task.as_mut().as_pin_mut();
+        let polled = living.map(|task| task.project().future.poll(cx));
         if !matches!(polled, Some(Poll::Pending)) {
-            future.set(None);
+            task.set(None);
         }
         polled
     }));
     match polled {
         Ok(Some(Poll::Ready(output))) => Poll::Ready(Ok(output)),
         Ok(Some(Poll::Pending)) => {
-            if !traits.is(Traits::HAS_WAITED) {
-                traits.0 |= Traits::HAS_WAITED;
+            let Some(living) = task.as_mut().as_pin_mut() else {
+                return Poll::Ready(Err(Cut::Cancelled));
+            };
+            let living = living.project();
+            if !std::mem::replace(living.has_waited, true) {
                 core.roster.set_waker(place, cx.waker());
             }
             // Looked at after the waker is set: either the canceller finds the waker, or we see it here.
-            if traits.is_cut(core) {
-                return Poll::Ready(cut(future));
+            if is_cut(core, *living.cleanup) {
+                return Poll::Ready(cut(task));
             }
             Poll::Pending
         }
         Ok(None) => Poll::Ready(Err(Cut::Cancelled)),
-        Err(payload) => Poll::Ready(panicked(future, payload)),
+        Err(payload) => Poll::Ready(panicked(task, payload)),
     }
 }

@@ -70,6 +70,28 @@ fn hurry_late_in_a_phase_gives_it_no_time_again() {
 }
 
 #[test]
+fn hurry_late_in_a_turn_moves_no_later_turn_back() {
+    let scenario = Scenario {
+        pauses: 2,
+        ..any(&[RESOURCE, RESOURCE, RESOURCE, WORK])
+    };
+    let start = [SET_UP, SET_UP, SET_UP, [Move::Register, Move::Launch]].concat();
+    // The work hangs up to the release, and so does the first close through most of its turn.
+    let stop = [
+        Move::SetupEnds(End::Done),
+        Move::Stop,
+        Move::Wake,
+        Move::Wake,
+        Move::Tell(0),
+        Move::Pause,
+        Move::Pause,
+    ];
+    // The auditor holds the hurried way against the calm one.
+    let world = play(&scenario, &[&start[..], &stop, &[Move::Hurry]].concat());
+    assert_eq!(world.auditor.phase(), Some(Phase::Release));
+}
+
+#[test]
 fn work_that_a_stubborn_setup_starts_late_has_its_outcome_before_the_release() {
     let scenario = any(&[RESOURCE, CLEANUP, WORK]);
     // Cancelled, then abandoned; then, while the cleanup runs, it goes on and starts work, which hangs.

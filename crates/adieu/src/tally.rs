@@ -1,0 +1,244 @@
+//! How many are alive, and whether more may come: one word, so that both are decided by one atomic operation.
+//!
+//! Every change of the word is an acquire and a release: what happened before a leave is seen by whoever finds
+//! the count at zero afterwards. The tests at the end try every interleaving, with loom.
+
+#[cfg(all(test, loom))]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(all(test, loom)))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tell when the count reaches zero.
+const WATCHED: u64 = 1;
+/// Refuse newcomers whenever the count is zero.
+const SEALS_AT_ZERO: u64 = 2;
+/// Refuse newcomers.
+const CLOSED: u64 = 4;
+const ONE: u64 = 8;
+
+/// The count, in steps of [`ONE`], with the flags in its low bits.
+#[derive(Default)]
+pub(crate) struct Tally(AtomicU64);
+
+/// What changed when somebody left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Others are alive, or nobody asked to know.
+    Unremarkable,
+    /// It was the last, and somebody watches.
+    Idle,
+    /// It was the last, and nobody can come any more.
+    Sealed,
+}
+
+/// Nobody may come any more.
+#[derive(Debug)]
+pub(crate) struct Refused;
+
+impl Tally {
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<(), Refused> {
+        // Compare-and-swap and not an addition that is undone: between the two, another one could slip in
+        // after the seal.
+        let enter = |now: u64| {
+            let sealed = now & SEALS_AT_ZERO != 0 && now < ONE;
+            (now & CLOSED == 0 && !sealed).then_some(now + ONE)
+        };
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
+            .map(drop)
+            .map_err(|_| Refused)
+    }
+
+    #[inline]
+    pub(crate) fn leave(&self) -> Left {
+        Self::left(self.0.fetch_sub(ONE, Ordering::AcqRel) - ONE)
+    }
+
+    /// Uncounts so many, whose leave nobody waits for.
+    pub(crate) fn forget(&self, count: u64) {
+        self.0.fetch_sub(ONE * count, Ordering::AcqRel);
+    }
+
+    const fn left(now: u64) -> Left {
+        if now >= ONE {
+            Left::Unremarkable
+        } else if now & SEALS_AT_ZERO != 0 {
+            Left::Sealed
+        } else if now & WATCHED != 0 {
+            Left::Idle
+        } else {
+            Left::Unremarkable
+        }
+    }
+
+    /// From now on the last to leave says so; says whether nobody is there already.
+    pub(crate) fn watch(&self) -> Left {
+        Self::left(self.0.fetch_or(WATCHED, Ordering::AcqRel) | WATCHED)
+    }
+
+    /// Nobody may come from the first moment on at which none is alive.
+    pub(crate) fn seal_when_idle(&self) -> Left {
+        Self::left(self.0.fetch_or(SEALS_AT_ZERO, Ordering::AcqRel) | SEALS_AT_ZERO)
+    }
+
+    /// Nobody may come.
+    pub(crate) fn close(&self) {
+        self.0.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Whether nobody is alive at this moment.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Acquire) < ONE
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    use super::*;
+
+    /// Runs `last` and two who are in and leave, in every interleaving; says what each was told.
+    fn two_leave_and(last: fn(&Tally) -> Left) -> Vec<Left> {
+        let tally = Arc::new(Tally::default());
+        let both: Vec<_> = (0..2)
+            .map(|_| {
+                tally.enter().unwrap();
+                let tally = Arc::clone(&tally);
+                thread::spawn(move || tally.leave())
+            })
+            .collect();
+        let mut told = vec![last(&tally)];
+        told.extend(both.into_iter().map(|leaver| leaver.join().unwrap()));
+        told
+    }
+
+    fn count(told: &[Left], wanted: Left) -> usize {
+        told.iter().filter(|&&left| left == wanted).count()
+    }
+
+    #[test]
+    fn exactly_one_says_that_it_is_idle() {
+        loom::model(|| assert_eq!(count(&two_leave_and(Tally::watch), Left::Idle), 1));
+    }
+
+    #[test]
+    fn exactly_one_says_that_it_is_sealed() {
+        loom::model(|| {
+            assert_eq!(
+                count(&two_leave_and(Tally::seal_when_idle), Left::Sealed),
+                1
+            )
+        });
+    }
+
+    #[test]
+    fn nobody_comes_after_the_seal_and_the_one_who_tells_of_it_sees_all_work() {
+        loom::model(|| {
+            let tally = Arc::new(Tally::default());
+            // Relaxed: only the tally makes one worker's effects visible to another.
+            let done = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            tally.enter().unwrap();
+            let (theirs, effects) = (Arc::clone(&tally), Arc::clone(&done));
+            let first = thread::spawn(move || work(0, &theirs, &effects));
+            let (theirs, effects) = (Arc::clone(&tally), Arc::clone(&done));
+            let second = thread::spawn(move || match theirs.enter() {
+                Ok(()) => (1, work(1, &theirs, &effects)),
+                Err(Refused) => (0, None),
+            });
+            let mine = seen(tally.seal_when_idle(), &tally, &done);
+            let first = first.join().unwrap();
+            let (came, second) = second.join().unwrap();
+            let seen: Vec<_> = [mine, first, second].into_iter().flatten().collect();
+            assert_eq!(seen, [1 + came]);
+        });
+    }
+
+    fn work(number: usize, tally: &Tally, done: &[AtomicU64; 2]) -> Option<u64> {
+        done[number].store(1, Ordering::Relaxed);
+        seen(tally.leave(), tally, done)
+    }
+
+    /// How much work the one who has sealed sees.
+    fn seen(left: Left, tally: &Tally, done: &[AtomicU64; 2]) -> Option<u64> {
+        (left == Left::Sealed).then(|| {
+            assert!(tally.is_idle() && tally.enter().is_err());
+            done.iter().map(|done| done.load(Ordering::Relaxed)).sum()
+        })
+    }
+
+    /// The roster's protocol around the tally, for one task: counted first, then listed; unlisted first, then
+    /// uncounted.
+    #[derive(Default)]
+    struct Roster {
+        tally: Tally,
+        shard: Mutex<Shard>,
+    }
+
+    #[derive(Default)]
+    struct Shard {
+        is_closed: bool,
+        /// Whether somebody waits for the task that is listed.
+        waited_for: Option<bool>,
+    }
+
+    impl Roster {
+        fn enter(&self) -> Result<(), Left> {
+            self.tally.enter().map_err(|_| Left::Unremarkable)?;
+            let mut shard = self.shard.lock().unwrap();
+            if shard.is_closed {
+                drop(shard);
+                return Err(self.tally.leave());
+            }
+            shard.waited_for = Some(true);
+            Ok(())
+        }
+
+        fn leave(&self) -> Left {
+            let gone = self.shard.lock().unwrap().waited_for.take();
+            match gone {
+                Some(true) => self.tally.leave(),
+                _ => Left::Unremarkable,
+            }
+        }
+
+        /// Closes, abandons who is listed, and seals.
+        fn seal(&self) -> Left {
+            self.tally.close();
+            self.shard.lock().unwrap().is_closed = true;
+            let mut shard = self.shard.lock().unwrap();
+            let abandoned = shard.waited_for.as_mut().is_some_and(std::mem::take);
+            drop(shard);
+            self.tally.forget(u64::from(abandoned));
+            self.tally.seal_when_idle()
+        }
+    }
+
+    #[test]
+    fn the_seal_is_told_although_somebody_comes_and_hangs() {
+        loom::model(|| {
+            let roster = Arc::new(Roster::default());
+            let theirs = Arc::clone(&roster);
+            let comer = thread::spawn(move || theirs.enter().err());
+            let mine = roster.seal();
+            let theirs = comer.join().unwrap();
+            assert!(mine == Left::Sealed || theirs == Some(Left::Sealed));
+            assert!(roster.tally.is_idle());
+        });
+    }
+
+    #[test]
+    fn whoever_leaves_while_being_abandoned_is_uncounted_once() {
+        loom::model(|| {
+            let roster = Arc::new(Roster::default());
+            roster.enter().unwrap();
+            let theirs = Arc::clone(&roster);
+            let leaver = thread::spawn(move || theirs.leave());
+            let told = [roster.seal(), leaver.join().unwrap()];
+            assert!(told.contains(&Left::Sealed));
+            assert!(roster.tally.is_idle());
+        });
+    }
+}
