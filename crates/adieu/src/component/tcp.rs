@@ -36,6 +36,8 @@ type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
 const PARTING: Duration = Duration::from_millis(200);
+/// How long the goodbye may take to go out to a client that does not read.
+const SPEAKING: Duration = Duration::from_secs(2);
 
 impl<'app> TcpPart<'app> {
     pub(crate) fn new<F, Fut>(app: &'app mut App, listener: Listener, handler: F) -> Self
@@ -185,13 +187,20 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         return;
     };
     // The client may be gone already, or may not care; nothing is lost by that.
-    let parting = async {
+    let goodbye = async {
         stream.write_all(goodbye).await?;
-        stream.shutdown().await?;
-        // Closing with unread data would reset the connection and take the goodbye with it.
+        stream.shutdown().await
+    };
+    // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
+    // one that it may be written to.
+    let said = tokio::time::timeout(SPEAKING, goodbye).await;
+    if !matches!(said, Ok(Ok(()))) {
+        return;
+    }
+    // Closing with unread data would reset the connection and take the goodbye with it.
+    let parting = async {
         let mut sink = [0; 1_024];
-        while stream.read(&mut sink).await? > 0 {}
-        io::Result::Ok(())
+        while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
     };
     let _ = tokio::time::timeout(PARTING, parting).await;
 }
