@@ -39,6 +39,13 @@ const PARTING: Duration = Duration::from_millis(200);
 /// How long the goodbye may take to go out to a client that does not read.
 const SPEAKING: Duration = Duration::from_secs(2);
 
+/// From the accept to the end of the TLS handshake.
+#[cfg(feature = "tls")]
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The same, in a stop.
+#[cfg(feature = "tls")]
+const HANDSHAKE_IN_STOP: Duration = Duration::from_secs(1);
+
 impl<'app> TcpPart<'app> {
     pub(crate) fn new<F, Fut>(app: &'app mut App, listener: Listener, handler: F) -> Self
     where
@@ -103,7 +110,7 @@ impl<'app> TcpPart<'app> {
             ours.spawn(guest, async move {
                 #[cfg(feature = "tls")]
                 let stream = match tls {
-                    Some(tls) => tls.accept(wire).await,
+                    Some(tls) => in_time(&minded.server, tls.accept(wire)).await,
                     None => Ok(Stream::Plain(wire)),
                 };
                 #[cfg(not(feature = "tls"))]
@@ -159,6 +166,23 @@ impl Drop for InHand {
             self.guest.server.lose(what, self.began.elapsed());
             self.guest.wire.cut();
         }
+    }
+}
+
+/// A handshake has a limit, and a shorter one once the service stops: nobody can hold the drain with half a one.
+#[cfg(feature = "tls")]
+async fn in_time<T>(
+    server: &Server,
+    handshake: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let stopping = async {
+        server.ebbed.pass().await;
+        tokio::time::sleep(HANDSHAKE_IN_STOP).await;
+    };
+    // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
+    tokio::select! {
+        done = tokio::time::timeout(HANDSHAKE, handshake) => done.unwrap_or_else(|late| Err(late.into())),
+        () = stopping => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
