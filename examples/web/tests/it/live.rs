@@ -18,6 +18,10 @@ pub(crate) trait Runs: Send {
     fn stop(&mut self);
     /// Waits for its end.
     fn end(&mut self) -> End;
+    /// The number of its process, if it has one of its own.
+    fn id(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// How it ended.
@@ -59,6 +63,20 @@ impl Live {
     /// A new connection.
     pub(crate) fn connect(&self, over: Over) -> Client {
         Client::connect(self.address, self.certificate.as_ref(), over)
+    }
+
+    /// The processor time that its process has used.
+    pub(crate) fn cpu(&self) -> Duration {
+        let id = self.runs.id().expect("a process of its own");
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+        // After the name, which may hold anything but ends with the last bracket, fields 12 and 13 are the ticks
+        // in user and system mode; Linux tells them in hundredths of a second.
+        let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks
+            .map(|field| field.parse::<u64>().expect("a number"))
+            .sum();
+        Duration::from_millis(ticks * 10)
     }
 
     /// Asks the service to stop; time counts from here.

@@ -8,6 +8,7 @@ mod own;
 mod web;
 mod ws;
 
+mod browser;
 mod limits;
 mod listener;
 mod manners;

@@ -31,6 +31,8 @@ fn control_c_in_a_terminal_ends_without_the_linger() {
     assert_eq!(client.get("/").status(), 200);
     live.stop();
     client.is_told_to_try_again();
+    // Its side is closed too, so that nothing is waited for but the queue of the listener.
+    drop(client);
     let ended = live.finish();
     ended.exits(0);
     let drain = ended.report["phases"].as_array().into_iter().flatten();
@@ -38,8 +40,8 @@ fn control_c_in_a_terminal_ends_without_the_linger() {
         .filter(|phase| phase["phase"] == "drain")
         .filter_map(|phase| phase["took_ms"].as_f64())
         .sum::<f64>();
-    // Of the service's own clock, and half of the linger: only emptying the queue takes its time.
-    assert!(drain < 450.0, "{drain} ms: {ended:?}");
+    // By the service's own clock. Only emptying the queue takes its time, a third of the linger.
+    assert!(drain < 500.0, "{drain} ms: {ended:?}");
 }
 
 /// The same without a terminal is a stop like any other.

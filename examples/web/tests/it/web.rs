@@ -34,6 +34,7 @@ pub(crate) struct Web {
     directory: TempDir,
     certificate: Option<CertificateDer<'static>>,
     stdin: Stdio,
+    descriptors: Option<u32>,
 }
 
 impl Web {
@@ -45,6 +46,26 @@ impl Web {
             directory: TempDir::new().expect("a directory for the report"),
             certificate: None,
             stdin: Stdio::null(),
+            descriptors: None,
+        }
+    }
+
+    /// With so many file descriptors and no more.
+    pub(crate) const fn descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(most);
+        self
+    }
+
+    fn command(&self) -> Command {
+        let web = env!("CARGO_BIN_EXE_example-web");
+        match self.descriptors {
+            None => Command::new(web),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+                shell.args(["-c", &script, web]);
+                shell
+            }
         }
     }
 
@@ -83,7 +104,8 @@ impl Web {
     /// Starts it, to be stopped with this signal.
     pub(crate) fn start_with(self, signal: Signal) -> Live {
         let report = self.directory.path().join("report.json");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_example-web"))
+        let mut child = self
+            .command()
             .args(["--listen", "127.0.0.1:0", "--grace", self.grace])
             .arg("--report")
             .arg(&report)
@@ -142,6 +164,10 @@ struct Process {
 }
 
 impl Runs for Process {
+    fn id(&self) -> Option<u32> {
+        Some(self.child.id())
+    }
+
     fn stop(&mut self) {
         process::kill_process(self.pid, self.signal).expect("it is not reaped yet");
     }
