@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! cargo build --release -p example-web -p example-echo
-//! cargo run --release -p adieu-load --example stops -- [STOPS] [FILTER]
+//! cargo run --release -p adieu-load --example stops -- [STOPS] [FILTER] [slow]
 //! ```
+//!
+//! `slow` runs it in a network of its own, with a round trip of 20 ms.
 
 mod case;
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adieu_load::{Subject, SubjectEnd, Tally, Target};
+use adieu_load::{Mirror, Subject, SubjectEnd, Tally, Target};
 use rcgen::CertifiedKey;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -27,10 +29,13 @@ struct Stage {
     directory: TempDir,
     programs: PathBuf,
     certificate: CertifiedKey<rcgen::KeyPair>,
+    /// Where servers listen, and where clients find them.
+    near: Ipv4Addr,
+    far: Ipv4Addr,
 }
 
 impl Stage {
-    fn new() -> io::Result<Self> {
+    fn new(near: Ipv4Addr, far: Ipv4Addr) -> io::Result<Self> {
         let directory = TempDir::new()?;
         let names = ["localhost".to_owned()];
         let certificate = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;
@@ -46,6 +51,8 @@ impl Stage {
             directory,
             programs: programs.ok_or(io::ErrorKind::NotFound)?.to_owned(),
             certificate,
+            near,
+            far,
         })
     }
 
@@ -55,8 +62,12 @@ impl Stage {
 
     fn start(&self, case: &Case) -> io::Result<Subject> {
         let socket = format!("unix:{}", self.file("socket"));
-        let listen = if case.unix { &socket } else { "127.0.0.1:0" };
-        let mut flags = vec!["--listen".to_owned(), listen.to_owned()];
+        let listen = if case.unix {
+            socket
+        } else {
+            format!("{}:0", self.near)
+        };
+        let mut flags = vec!["--listen".to_owned(), listen];
         if case.speech != Speech::Lines {
             flags.extend(["--lame-duck".to_owned(), case.lame_duck.to_owned()]);
         }
@@ -77,7 +88,7 @@ impl Stage {
             .await?
             .parse()
             .map_err(io::Error::other)?;
-        let target = Target::tcp(address);
+        let target = Target::tcp(SocketAddr::new(IpAddr::V4(self.far), address.port()));
         if case.tls {
             target.tls(self.certificate.cert.der().clone(), "localhost")
         } else {
@@ -99,13 +110,32 @@ impl Stage {
     }
 }
 
+fn again_in_a_network_of_its_own(stops: u64, filter: &str) -> io::Result<()> {
+    let mut again = Mirror::alone();
+    again.arg(std::env::current_exe()?);
+    again.args([&stops.to_string(), filter, "inside"]);
+    if again.status()?.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other("lost some, or could not begin"))
+    }
+}
+
 #[tokio::main]
 async fn main() -> io::Result<()> {
     let mut words = std::env::args().skip(1);
     let stops = words.next().map_or(Ok(20), |word| word.parse());
     let stops: u64 = stops.map_err(io::Error::other)?;
     let filter = words.next().unwrap_or_default();
-    let stage = Stage::new()?;
+    let (near, far) = match words.next().as_deref() {
+        None => (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
+        Some("slow") => return again_in_a_network_of_its_own(stops, &filter),
+        Some(_) => {
+            Mirror::start(Duration::from_millis(10))?;
+            (Mirror::NEAR, Mirror::FAR)
+        }
+    };
+    let stage = Stage::new(near, far)?;
     println!(
         "| {:<44} | stops | requests | lost | truncated | told to retry | unsent | failed | refused | slowest exit |\n\
          |{}|---|---|---|---|---|---|---|---|---|",

@@ -36,6 +36,15 @@ type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
 const PARTING: Duration = Duration::from_millis(200);
+/// How long the goodbye may take to go out to a client that does not read.
+const SPEAKING: Duration = Duration::from_secs(2);
+
+/// From the accept to the end of the TLS handshake.
+#[cfg(feature = "tls")]
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The same, in a stop.
+#[cfg(feature = "tls")]
+const HANDSHAKE_IN_STOP: Duration = Duration::from_secs(1);
 
 impl<'app> TcpPart<'app> {
     pub(crate) fn new<F, Fut>(app: &'app mut App, listener: Listener, handler: F) -> Self
@@ -101,7 +110,7 @@ impl<'app> TcpPart<'app> {
             ours.spawn(guest, async move {
                 #[cfg(feature = "tls")]
                 let stream = match tls {
-                    Some(tls) => tls.accept(wire).await,
+                    Some(tls) => in_time(&minded.server, tls.accept(wire)).await,
                     None => Ok(Stream::Plain(wire)),
                 };
                 #[cfg(not(feature = "tls"))]
@@ -160,6 +169,23 @@ impl Drop for InHand {
     }
 }
 
+/// A handshake has a limit, and a shorter one once the service stops: nobody can hold the drain with half a one.
+#[cfg(feature = "tls")]
+async fn in_time<T>(
+    server: &Server,
+    handshake: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let stopping = async {
+        server.ebbed.pass().await;
+        tokio::time::sleep(HANDSHAKE_IN_STOP).await;
+    };
+    // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
+    tokio::select! {
+        done = tokio::time::timeout(HANDSHAKE, handshake) => done.unwrap_or_else(|late| Err(late.into())),
+        () = stopping => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
 /// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
 async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodbye: &[u8]) {
     let mut in_hand = InHand {
@@ -185,13 +211,20 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         return;
     };
     // The client may be gone already, or may not care; nothing is lost by that.
-    let parting = async {
+    let goodbye = async {
         stream.write_all(goodbye).await?;
-        stream.shutdown().await?;
-        // Closing with unread data would reset the connection and take the goodbye with it.
+        stream.shutdown().await
+    };
+    // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
+    // one that it may be written to.
+    let said = tokio::time::timeout(SPEAKING, goodbye).await;
+    if !matches!(said, Ok(Ok(()))) {
+        return;
+    }
+    // Closing with unread data would reset the connection and take the goodbye with it.
+    let parting = async {
         let mut sink = [0; 1_024];
-        while stream.read(&mut sink).await? > 0 {}
-        io::Result::Ok(())
+        while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
     };
     let _ = tokio::time::timeout(PARTING, parting).await;
 }

@@ -237,11 +237,11 @@ where
                 (Poll::Ready(frame), true)
             }
             KindProjected::Handler { mut body } => {
-                let ebbed = this
-                    .ebb
-                    .as_mut()
-                    .is_some_and(|ebb| ebb.as_mut().poll(cx).is_ready());
                 let facts = &in_hand.facts;
+                // Once it has ebbed the future is over, and must not be asked again.
+                let ebbed = this.ebb.as_mut().is_some_and(|ebb| {
+                    facts.server.ebbed.is_open() || ebb.as_mut().poll(cx).is_ready()
+                });
                 // One that never pauses may say its last words, and no more.
                 let patience = facts.limits.patience;
                 if ebbed && facts.server.since(Tide::Ebb) > patience {

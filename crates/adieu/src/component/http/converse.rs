@@ -170,11 +170,23 @@ fn poll_some(
 struct Minder {
     facts: Arc<Facts>,
     timer: Option<Pin<Box<Sleep>>>,
+    spared: u32,
+    spared_until: Option<Instant>,
 }
+
+/// How long a connection is spared whose client has sent something that we did not come to read.
+const SPARED: Duration = Duration::from_millis(250);
+/// How often.
+const MOST_SPARED: u32 = 4;
 
 impl Minder {
     const fn new(facts: Arc<Facts>) -> Self {
-        Self { facts, timer: None }
+        Self {
+            facts,
+            timer: None,
+            spared: 0,
+            spared_until: None,
+        }
     }
 
     /// Runs a stage to its end; `None` if it was cut. `on_turn` is called when the stop was announced.
@@ -210,6 +222,7 @@ impl Minder {
                             on_turn(stage.as_mut());
                         }
                     }
+                    Verdict::Cut if self.spares() => ready!(self.wait(cx, SPARED)),
                     // Told already, and the protocol has not ended: what it waits for does not come.
                     Verdict::HangUp | Verdict::Cut => {
                         self.cut();
@@ -219,6 +232,24 @@ impl Minder {
             }
         })
         .await
+    }
+
+    /// Whether a connection whose time is up is spared a while: on a busy machine its client's handshake or
+    /// first request may have come in time, and wait in the kernel. The bound stays a bound.
+    fn spares(&mut self) -> bool {
+        if !matches!(self.facts.state(), State::Handshake | State::IdleHttp2) {
+            return false;
+        }
+        let now = Instant::now();
+        if self.spared_until.is_some_and(|until| now < until) {
+            return true;
+        }
+        let again = self.spared < MOST_SPARED && self.facts.wire.has_unread();
+        if again {
+            self.spared += 1;
+            self.spared_until = Some(now + SPARED);
+        }
+        again
     }
 
     fn cut(&self) {

@@ -42,6 +42,9 @@ pub(super) struct Facts {
     next_errand: AtomicU64,
 }
 
+/// How often to look whether a client that we cannot write to takes anything.
+const LOOK: Duration = Duration::from_millis(250);
+
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
 }
@@ -180,13 +183,18 @@ impl Facts {
             since_linger: self.server.since(Tide::Linger),
             since_ebb: self.server.since(Tide::Ebb),
         };
-        let verdict = self.track.verdict(&self.limits, moment);
-        let to_reader = matches!(self.state(), State::StalledReader | State::Parting);
-        if verdict == Verdict::Cut && to_reader && self.look_at_the_kernel() {
+        if matches!(self.state(), State::StalledReader | State::Parting)
+            && self.look_at_the_kernel()
+        {
             self.track.took_some(moment.now_ms);
-            return self.track.verdict(&self.limits, moment);
         }
-        verdict
+        match self.track.verdict(&self.limits, moment) {
+            // Often enough to know when the client took the last byte.
+            Verdict::Wait(Some(left)) if self.state() == State::StalledReader => {
+                Verdict::Wait(Some(left.min(LOOK)))
+            }
+            verdict => verdict,
+        }
     }
 
     /// Whether this is news.

@@ -232,6 +232,8 @@ impl AsyncWrite for Observed {
                     if this.facts.server.tide() == Tide::Flow {
                         return Poll::Ready(Ok(()));
                     }
+                    // All is said only now; the client's time counts from here.
+                    this.facts.enter(Stage::Parting);
                     this.ending = Ending::Draining;
                 }
                 Ending::Draining => {

@@ -158,17 +158,13 @@ impl World {
     }
 
     fn a_handler_can_go_on(&self) -> bool {
-        !self.blocked
-            && self
-                .requests
-                .iter()
-                .any(|request| *request == (false, false))
+        !self.blocked && self.requests.contains(&(false, false))
     }
 }
 
 proptest! {
     #[test]
-    fn a_request_that_goes_on_is_left_alone(events in prop::collection::vec(event(), 1..200)) {
+    fn a_request_that_goes_on_is_left_alone(events in prop::collection::vec(event(), 1..60)) {
         let mut world = World::new();
         for event in events {
             world.happen(event);
@@ -185,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_does_not_work_has_a_bound_in_a_stop(events in prop::collection::vec(event(), 1..200)) {
+    fn whatever_does_not_work_has_a_bound_in_a_stop(events in prop::collection::vec(event(), 1..60)) {
         let mut world = World::new();
         for event in events {
             world.happen(event);
@@ -213,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_cut_before_its_limit_while_running(events in prop::collection::vec(event(), 1..200)) {
+    fn nothing_is_cut_before_its_limit_while_running(events in prop::collection::vec(event(), 1..60)) {
         let mut world = World::new();
         for event in events {
             if !matches!(event, Event::Turn) {

@@ -1,0 +1,113 @@
+//! Sockets at the start and at the end of a service: taken ports, stale and live socket files.
+#![cfg(all(feature = "axum", unix))]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use adieu::{App, Report, scope};
+use axum::{Router, routing::get};
+
+async fn serve(path: PathBuf, meanwhile: impl FnOnce(&Path) + Send + 'static) -> Report {
+    scope("sockets")
+        .run(async |app: &mut App| {
+            let listener = app
+                .listen("web", format!("unix:{}", path.display()))
+                .await?;
+            app.http(listener, Router::new().route("/", get(async || "hello\n")));
+            let (handle, path) = (app.shutdown_handle(), path.clone());
+            std::thread::spawn(move || {
+                meanwhile(&path);
+                handle.stop("the test is over");
+            });
+            Ok(())
+        })
+        .await
+}
+
+/// Waits until the socket listens, which is a moment after `setup`.
+fn connect(path: &Path) -> UnixStream {
+    loop {
+        if let Ok(stream) = UnixStream::connect(path) {
+            return stream;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn ask(path: &Path) {
+    let mut stream = connect(path);
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .expect("the server reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_socket_file_is_replaced_and_the_new_one_removed_at_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("web.sock");
+    // A listener that is gone leaves its file.
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    assert!(path.exists());
+    let report = serve(path.clone(), ask).await;
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert!(!path.exists());
+    assert!(
+        report
+            .to_json()
+            .contains("socket file removed, queue emptied, closed")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_live_socket_file_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("web.sock");
+    let _other = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let report = serve(path.clone(), |_| {}).await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    let text = report.to_string();
+    assert!(text.contains("web.sock"), "{text}");
+    assert!(path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_file_does_not_outlive_a_setup_that_fails() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("web.sock");
+    let report = scope("sockets")
+        .run(async |app: &mut App| {
+            let _listener = app
+                .listen("web", format!("unix:{}", path.display()))
+                .await?;
+            assert!(path.exists());
+            Err("on second thoughts".into())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    assert!(!path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_is_taken_is_an_error_that_names_it_and_its_holder() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = other.local_addr().expect("an address").to_string();
+    let report = scope("sockets")
+        .run(async |app: &mut App| {
+            let listener = app.listen("web", address.clone()).await?;
+            app.http(listener, Router::new());
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    let text = report.to_string();
+    assert!(text.contains(&address), "{text}");
+    assert!(
+        text.contains(&format!("(pid {})", std::process::id())),
+        "{text}"
+    );
+}

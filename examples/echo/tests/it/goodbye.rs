@@ -1,0 +1,68 @@
+//! What each client hears last.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::server::{GOODBYE, Server};
+
+async fn hear(mut stream: TcpStream) -> String {
+    let mut heard = String::new();
+    let end = stream.read_to_string(&mut heard).await;
+    end.expect("the end is a close, and no reset");
+    heard
+}
+
+#[tokio::test]
+async fn lines_received_before_the_stop_are_echoed_before_the_goodbye() {
+    let mut server = Server::start().await;
+    // The first is known to the server already; the second is still in its queue.
+    let mut known = TcpStream::connect(server.address).await.unwrap();
+    known.write_all(b"one\n").await.unwrap();
+    let mut echo = [0; 11];
+    known.read_exact(&mut echo).await.unwrap();
+    server.hold().await;
+    let mut queued = TcpStream::connect(server.address).await.unwrap();
+    for stream in [&mut known, &mut queued] {
+        stream.write_all(b"two\nthree\r\nhalf a li").await.unwrap();
+    }
+    server.subject.terminate().unwrap();
+    server.subject.go_on().unwrap();
+    for stream in [known, queued] {
+        let heard = hear(stream).await;
+        assert_eq!(heard, format!("Echo: two\r\nEcho: three\r\n{GOODBYE}"));
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_idle_clients_hear_it() {
+    const WANTED: usize = 10_000;
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let all = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    setrlimit(Resource::Nofile, all).unwrap();
+    let most = maximum.map_or(WANTED, |most| usize::try_from(most).unwrap_or(WANTED));
+    let count = most.saturating_sub(500).min(WANTED);
+    if count < WANTED {
+        println!("only {count} clients: the limit of open files allows no more");
+    }
+    let mut server = Server::start().await;
+    let mut idle = Vec::new();
+    for _ in 0..count {
+        idle.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    server.subject.terminate().unwrap();
+    let mut clients = JoinSet::new();
+    for stream in idle {
+        clients.spawn(hear(stream));
+    }
+    while let Some(heard) = clients.join_next().await {
+        assert_eq!(heard.unwrap(), GOODBYE);
+    }
+    let end = server.end().await;
+    println!("{count} idle clients: gone after {:?}", end.took);
+}

@@ -1,0 +1,5 @@
+//! The echo server is stopped: every line is acknowledged or never read, and everybody hears the goodbye.
+
+mod goodbye;
+mod server;
+mod under_load;

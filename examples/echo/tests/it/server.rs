@@ -1,0 +1,52 @@
+//! The server as a process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use adieu_load::{Subject, SubjectEnd, Target};
+use tokio::time::timeout;
+
+pub(crate) const GOODBYE: &str = "Server is shutting down. Goodbye!\r\n";
+
+/// Only a broken promise takes this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    pub(crate) subject: Subject,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        // A build for debugging on a busy machine is slow; what counts here is that everybody is seen off.
+        let flags = ["--listen", "127.0.0.1:0", "--grace", "60s"];
+        let mut subject = Subject::start(env!("CARGO_BIN_EXE_example-echo"), flags).unwrap();
+        let address = timeout(PATIENCE, subject.line("listening on ")).await;
+        let address = address.unwrap().unwrap().parse().unwrap();
+        Target::tcp(address).reachable(PATIENCE).await.unwrap();
+        Self { subject, address }
+    }
+
+    /// Holds the process, and returns when it stands still.
+    pub(crate) async fn hold(&self) {
+        self.subject.hold().unwrap();
+        while self.state() != Some('T') {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The state letter of the process, after its name in parentheses.
+    fn state(&self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.subject.pid())).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    pub(crate) async fn end(self) -> SubjectEnd {
+        let end = timeout(PATIENCE, self.subject.end()).await.unwrap();
+        let end = end.unwrap();
+        // Its report stands at the end; what comes before can be long.
+        let report: Vec<_> = end.errors.lines().rev().take(12).collect();
+        assert!(end.status.success(), "{} {report:#?}", end.status);
+        end
+    }
+}

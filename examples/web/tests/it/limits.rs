@@ -1,0 +1,193 @@
+//! The limits of a server that runs: no client can hold what it does not use.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use adieu::{Limits, Stopping};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use futures_util::stream::{self, StreamExt};
+
+use crate::client::{Client, Over};
+use crate::h2::{H2, NO_LIMIT};
+use crate::live::Live;
+use crate::own::Own;
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn router() -> Router {
+    Router::new()
+        .route("/", get(async || "hello\n"))
+        .route("/upload", post(async |body: Bytes| body.len().to_string()))
+        .route("/panic", get(panics))
+        .route("/panic-later", get(panics_later))
+        .route("/wait", get(wait))
+        .layer(DefaultBodyLimit::disable())
+}
+
+async fn panics() -> String {
+    panic!("asked to panic");
+}
+
+/// Half an answer, and then a panic.
+async fn panics_later() -> Body {
+    let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"half"))]);
+    Body::from_stream(first.chain(stream::poll_fn(|_| panic!("asked to panic later"))))
+}
+
+/// Answers when the stop comes, or when the test would have given up.
+async fn wait(stop: Stopping) -> String {
+    let slept = stop.sleep(Duration::from_secs(20)).await;
+    format!("slept {slept}, stopping {}", stop.is_requested())
+}
+
+fn with(change: impl FnOnce(&mut Limits)) -> Live {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Own::new(router()).limits(limits).start()
+}
+
+fn ends_clean(mut live: Live) {
+    live.stop();
+    live.finish().exits(0).within_ms(700).loses_nothing();
+}
+
+#[test]
+fn half_a_head_is_answered_with_408_while_others_are_served() {
+    let live = with(|limits| limits.head = Duration::from_secs(1));
+    let mut slow: Vec<Client> = (0..200)
+        .map(|_| {
+            let mut client = live.connect(Over::Http1);
+            client.send("GET / HTTP/1.1\r\nx-slow: ");
+            client
+        })
+        .collect();
+    let mut real = live.connect(Over::Http1);
+    for (number, client) in slow.iter_mut().enumerate() {
+        assert_eq!(real.get("/").status(), 200);
+        if number % 2 == 0 {
+            // Some are gone by now, if the machine is slow; a byte does not buy time.
+            let _ = std::io::Write::write(&mut client.socket, b"x");
+        }
+    }
+    for client in &mut slow {
+        client.is_told_to_try_again();
+    }
+    assert_eq!(real.get("/").status(), 200);
+    ends_clean(live);
+}
+
+#[test]
+fn an_idle_connection_is_not_kept_for_ever() {
+    let live = with(|limits| limits.keep_alive = SHORT);
+    let (mut silent, mut idle) = (live.connect(Over::Http1), live.connect(Over::Http1));
+    assert_eq!(idle.get("/").status(), 200);
+    silent.is_told_to_try_again();
+    idle.is_told_to_try_again();
+    ends_clean(live);
+}
+
+#[test]
+fn an_idle_http2_connection_is_told_and_closed() {
+    let live = with(|limits| {
+        limits.keep_alive = SHORT;
+        limits.patience = SHORT;
+    });
+    for polite in [true, false] {
+        let mut h2 = H2::connect(&live, Over::Http2);
+        h2.ask(1, "/", true);
+        h2.answer(1);
+        h2.polite = polite;
+        h2.rest_of_it();
+        let told: &[u32] = if polite { &[NO_LIMIT, 1] } else { &[NO_LIMIT] };
+        assert_eq!(h2.goaways, told);
+    }
+    ends_clean(live);
+}
+
+#[test]
+fn an_upload_that_stalls_is_cut() {
+    let live = with(|limits| limits.stall = SHORT);
+    let mut client = live.connect(Over::Http1);
+    client.send("POST /upload HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc");
+    client.is_closed();
+    ends_clean(live);
+}
+
+#[test]
+fn a_handler_that_takes_its_time_is_no_stall() {
+    let mut live = with(|limits| {
+        limits.stall = SHORT;
+        limits.stall_in_stop = SHORT;
+        limits.keep_alive = SHORT;
+        limits.head = SHORT;
+    });
+    let mut client = live.connect(Over::Http1);
+    let mut h2 = H2::connect(&live, Over::Http2);
+    client.ask("/wait");
+    h2.ask(1, "/wait", true);
+    // Another client goes through all of that meanwhile.
+    live.connect(Over::Http1).is_told_to_try_again();
+    live.stop();
+    assert_eq!(client.answer().text(), "slept false, stopping true");
+    assert_eq!(h2.answer(1), "slept false, stopping true");
+    live.finish().exits(0).within_ms(700).loses_nothing();
+}
+
+#[test]
+fn a_handshake_has_a_limit() {
+    let limits = Limits {
+        handshake: SHORT,
+        ..Limits::default()
+    };
+    let live = Own::new(router()).limits(limits).tls(true).start();
+    live.connect(Over::Http1).is_closed();
+    ends_clean(live);
+}
+
+#[test]
+fn a_head_too_large_is_answered_with_431() {
+    let live = with(|limits| limits.head_size = 8_192);
+    let mut client = live.connect(Over::Http1);
+    client.send(format!(
+        "GET / HTTP/1.1\r\nhost: localhost\r\nx-large: {}",
+        "x".repeat(8_192)
+    ));
+    assert_eq!(client.answer().status(), 431);
+    ends_clean(live);
+}
+
+#[test]
+fn one_client_too_many_waits_for_a_place() {
+    let live = with(|limits| limits.connections = 2);
+    let (mut first, mut second) = (live.connect(Over::Http1), live.connect(Over::Http1));
+    assert_eq!(first.get("/").status(), 200);
+    assert_eq!(second.get("/").status(), 200);
+    let mut third = live.connect(Over::Http1);
+    third.ask("/");
+    // The others are served meanwhile, and the third is not.
+    assert_eq!(first.get("/").status(), 200);
+    third.socket.set_nonblocking(true).expect("a flag");
+    assert!(third.socket.peek(&mut [0]).is_err());
+    third.socket.set_nonblocking(false).expect("a flag");
+    drop(second);
+    assert_eq!(third.answer().status(), 200);
+    ends_clean(live);
+}
+
+#[test]
+fn a_panic_costs_one_answer_and_nobody_else_anything() {
+    let live = with(|_| {});
+    let mut client = live.connect(Over::Http1);
+    assert_eq!(client.get("/panic").status(), 500);
+    assert_eq!(client.get("/").status(), 200);
+    let rest = {
+        let mut later = live.connect(Over::Http1);
+        later.ask("/panic-later").rest_of_it()
+    };
+    assert!(!rest.ends_with(b"0\r\n\r\n"), "half must not look whole");
+    assert_eq!(client.get("/").status(), 200);
+    ends_clean(live);
+}

@@ -1,0 +1,78 @@
+//! The listener goes away: nobody is accepted and then left alone.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::client::Over;
+use crate::live::PATIENCE;
+use crate::web::Web;
+
+/// A slow request keeps the service draining. Whoever connects meanwhile is served or refused.
+#[test]
+fn a_new_connection_is_served_or_refused_and_never_left_alone() {
+    let mut live = Web::new().start();
+    let mut busy = live.connect(Over::Http1);
+    busy.ask("/slow?ms=1500");
+    live.stop();
+    let (mut accepted, mut refused) = (Vec::new(), 0);
+    // Until well into the drain: the first refusal draws the line.
+    while refused < 1_000 {
+        match TcpStream::connect(live.address) {
+            Ok(socket) => {
+                assert_eq!(refused, 0, "accepted after a refusal");
+                accepted.push(socket);
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+                refused += 1;
+            }
+        }
+    }
+    // Those who got in before hear something, and at the latest when the linger is over.
+    for mut socket in accepted {
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        let mut text = String::new();
+        socket.read_to_string(&mut text).expect("an orderly end");
+        assert!(text.starts_with("HTTP/1.1 408 "), "{text:?}");
+    }
+    assert_eq!(busy.answer().status(), 200);
+    live.finish()
+        .exits(0)
+        .within_ms(1_500)
+        .loses_nothing()
+        .closes_nobody_else()
+        .notes_that(&["listener cloaked, queue emptied, closed"]);
+}
+
+#[test]
+fn without_descriptors_it_neither_spins_nor_stops() {
+    let mut live = Web::new().descriptors(64).start();
+    let mut first = live.connect(Over::Http1);
+    assert_eq!(first.get("/").status(), 200);
+    // The kernel takes them all; the service has no room for the last ones.
+    let mut crowd: Vec<_> = (0..100).map(|_| live.connect(Over::Http1)).collect();
+    let mut last = live.connect(Over::Http1);
+    last.ask("/");
+    last.socket
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .expect("a time-out");
+    let before = live.cpu();
+    let waited = last.socket.peek(&mut [0]);
+    assert!(waited.is_err(), "served without a descriptor");
+    let spent = live.cpu() - before;
+    assert!(spent < Duration::from_millis(300), "spun for {spent:?}");
+    // Those who are in are served meanwhile, and a place that is free is given to the next.
+    assert_eq!(first.get("/").status(), 200);
+    crowd.clear();
+    last.socket
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a time-out");
+    assert_eq!(last.answer().status(), 200);
+    live.stop();
+    live.finish()
+        .exits(0)
+        .within_ms(700)
+        .loses_nothing()
+        .notes_that(&["want of descriptors"]);
+}

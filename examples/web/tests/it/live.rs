@@ -1,0 +1,197 @@
+//! A service that runs, however it was started, and what is left of it afterwards.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::CertificateDer;
+use serde_json::Value;
+
+use crate::client::{Client, Over};
+
+/// Far more than any test needs: only a broken promise gets here.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a kind of service must be able to do.
+pub(crate) trait Runs: Send {
+    /// Asks it to stop.
+    fn stop(&mut self);
+    /// Waits for its end.
+    fn end(&mut self) -> End;
+    /// The number of its process, if it has one of its own.
+    fn id(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// How it ended.
+pub(crate) struct End {
+    pub(crate) code: Option<i32>,
+    pub(crate) report: Option<Value>,
+    pub(crate) at: Instant,
+}
+
+/// A running service.
+#[must_use = "a running service is to be finished"]
+pub(crate) struct Live {
+    pub(crate) address: SocketAddr,
+    pub(crate) certificate: Option<CertificateDer<'static>>,
+    runs: Box<dyn Runs>,
+    asked: Option<Instant>,
+}
+
+impl Live {
+    /// Waits until the port answers: it is bound in `setup`, and listens a moment after.
+    pub(crate) fn new(
+        address: SocketAddr,
+        certificate: Option<CertificateDer<'static>>,
+        runs: Box<dyn Runs>,
+    ) -> Self {
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "nobody listens on {address}");
+            std::thread::yield_now();
+        }
+        Self {
+            address,
+            certificate,
+            runs,
+            asked: None,
+        }
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&self, over: Over) -> Client {
+        Client::connect(self.address, self.certificate.as_ref(), over)
+    }
+
+    /// The processor time that its process has used.
+    pub(crate) fn cpu(&self) -> Duration {
+        let id = self.runs.id().expect("a process of its own");
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+        // After the name, which may hold anything but ends with the last bracket, fields 12 and 13 are the ticks
+        // in user and system mode; Linux tells them in hundredths of a second.
+        let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks
+            .map(|field| field.parse::<u64>().expect("a number"))
+            .sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Asks the service to stop; time counts from here.
+    pub(crate) fn stop(&mut self) {
+        self.asked.get_or_insert_with(Instant::now);
+        self.runs.stop();
+    }
+
+    /// Asks it to stop, and waits until new connections are refused: the stop has been seen.
+    pub(crate) fn stop_and_be_refused(&mut self) {
+        self.stop();
+        let begun = Instant::now();
+        while TcpStream::connect(self.address).is_ok() {
+            assert!(begun.elapsed() < PATIENCE, "connections are never refused");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits for the end, and gives all there is to look at.
+    pub(crate) fn finish(mut self) -> Ended {
+        let end = self.runs.end();
+        Ended {
+            code: end.code,
+            report: end.report.unwrap_or_default(),
+            took: self.asked.map_or(Duration::ZERO, |asked| end.at - asked),
+        }
+    }
+}
+
+/// A service that is gone.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) report: Value,
+    pub(crate) took: Duration,
+}
+
+impl fmt::Debug for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "exit {:?} after {:?}: {:#}\nlost: {:#}",
+            self.code, self.took, self.report["parts"], self.report["lost"]
+        )
+    }
+}
+
+/// What a busy machine may add to a documented limit.
+const SLACK: Duration = Duration::from_secs(2);
+
+impl Ended {
+    #[track_caller]
+    pub(crate) fn exits(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// It was gone by this limit, as documented, after it was asked to stop.
+    #[track_caller]
+    pub(crate) fn within_ms(&self, limit: u64) -> &Self {
+        let limit = Duration::from_millis(limit);
+        assert!(self.took <= limit + SLACK, "over {limit:?}: {self:?}");
+        self
+    }
+
+    /// It took at least this long: something was waited for.
+    #[track_caller]
+    pub(crate) fn not_before_ms(&self, limit: u64) -> &Self {
+        // The service's clock ticks every few milliseconds.
+        let limit = Duration::from_millis(limit.saturating_sub(20));
+        assert!(self.took >= limit, "under {limit:?}: {self:?}");
+        self
+    }
+
+    fn notes(&self) -> impl Iterator<Item = &str> {
+        let parts = self.report["parts"].as_array().into_iter().flatten();
+        let notes = parts.filter_map(|part| part["notes"].as_array()).flatten();
+        notes.filter_map(Value::as_str)
+    }
+
+    /// A note of the report has all of these words.
+    #[track_caller]
+    pub(crate) fn notes_that(&self, words: &[&str]) -> &Self {
+        let noted = self
+            .notes()
+            .any(|note| words.iter().all(|word| note.contains(word)));
+        assert!(noted, "no note with {words:?}: {self:?}");
+        self
+    }
+
+    /// No connection had to be closed in a state other than idle.
+    #[track_caller]
+    pub(crate) fn closes_nobody_else(&self) -> &Self {
+        let closed: Vec<_> = self
+            .notes()
+            .filter(|note| note.starts_with("closed ") && !note.contains("connection(s)"))
+            .collect();
+        assert!(closed.is_empty(), "{closed:?}: {self:?}");
+        self
+    }
+
+    /// The report names a request that was cut, with all of these words.
+    #[track_caller]
+    pub(crate) fn loses(&self, words: &[&str]) -> &Self {
+        let lost = self.report["lost"].as_array().into_iter().flatten();
+        let named = lost
+            .filter_map(|loss| loss["name"].as_str())
+            .any(|name| words.iter().all(|word| name.contains(word)));
+        assert!(named, "no loss with {words:?}: {self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn loses_nothing(&self) -> &Self {
+        let lost = self.report["lost"].as_array().map_or(0, Vec::len);
+        assert_eq!(lost, 0, "{self:?}");
+        self
+    }
+}

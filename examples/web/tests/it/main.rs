@@ -1,0 +1,18 @@
+//! Each kind of connection ends well and on time. Real processes where `example-web` has the route, a service in
+//! this process where a test needs handlers of its own.
+
+mod client;
+mod h2;
+mod live;
+mod own;
+mod web;
+mod ws;
+
+mod browser;
+mod limits;
+mod listener;
+mod manners;
+mod states;
+mod streams;
+mod terminal;
+mod upgrades;

@@ -1,0 +1,81 @@
+//! What a client is told while the service goes away.
+
+use crate::client::{Over, each};
+use crate::h2::{H2, NO_LIMIT};
+use crate::web::Web;
+
+#[test]
+fn a_handler_that_never_ends_is_cut_and_named() {
+    each([Over::Http1, Over::Http1Tls], |over| {
+        let mut live = Web::new().grace("2s").tls(over.is_tls()).start();
+        let mut client = live.connect(over);
+        client.ask("/slow?ms=600000");
+        live.stop();
+        client.is_closed();
+        let ended = live.finish();
+        ended.exits(3).within_ms(2_000);
+        let peer = client.socket.local_addr().expect("an address").to_string();
+        ended.loses(&[&format!("GET /slow from {peer}")]);
+        let age = ended.report["lost"][0]["age_ms"].as_f64();
+        assert!(age.is_some_and(|age| age > 500.0), "{ended:?}");
+    });
+    each([Over::Http2, Over::Http2Tls], |over| {
+        let mut live = Web::new().grace("2s").tls(over.is_tls()).start();
+        let mut h2 = H2::connect(&live, over);
+        h2.ask(1, "/slow?ms=600000", true);
+        live.stop();
+        h2.rest_of_it();
+        live.finish()
+            .exits(3)
+            .within_ms(2_000)
+            .loses(&["GET /slow from 127.0.0.1:"]);
+    });
+}
+
+#[test]
+fn a_lame_duck_serves_everybody_and_sends_them_elsewhere() {
+    each([Over::Http1, Over::Http1Tls], |over| {
+        let mut live = Web::new().lame_duck("1s").tls(over.is_tls()).start();
+        let mut old = live.connect(over);
+        assert!(!old.get("/").closes());
+        live.stop();
+        // Goes on until it is told to go away: from then on the stop is announced.
+        while !live.connect(over).get("/").closes() {}
+        for _ in 0..3 {
+            let answer = live.connect(over).get("/");
+            assert_eq!((answer.status(), answer.closes()), (200, true));
+        }
+        assert!(old.get("/").closes());
+        old.is_closed();
+        live.finish()
+            .exits(0)
+            .not_before_ms(1_000)
+            .within_ms(1_700)
+            .closes_nobody_else();
+    });
+}
+
+#[test]
+fn a_lame_duck_serves_new_http2_clients_before_it_sends_them_elsewhere() {
+    each([Over::Http2, Over::Http2Tls], |over| {
+        let mut live = Web::new().lame_duck("1s").tls(over.is_tls()).start();
+        let mut old = H2::connect(&live, over);
+        old.ask(1, "/", true);
+        old.answer(1);
+        live.stop();
+        old.rest_of_it();
+        assert_eq!(old.goaways, [NO_LIMIT, 1]);
+        // The stop is announced. A new client exchanges settings first, and is not turned away before it has asked.
+        let mut new = H2::connect(&live, over);
+        assert!(new.goaways.is_empty());
+        new.ask(1, "/", true);
+        assert_eq!(new.answer(1), "hello\n");
+        new.rest_of_it();
+        assert_eq!(new.goaways, [NO_LIMIT, 1]);
+        live.finish()
+            .exits(0)
+            .not_before_ms(1_000)
+            .within_ms(1_700)
+            .closes_nobody_else();
+    });
+}

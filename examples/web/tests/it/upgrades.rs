@@ -1,0 +1,157 @@
+//! Connections that were handed to their handlers.
+
+use std::time::Duration;
+
+use adieu::Stopping;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+
+use crate::client::{Over, each};
+use crate::live::Live;
+use crate::own::Own;
+use crate::ws::{CLOSE, TEXT, Ws};
+
+fn router() -> Router {
+    Router::new()
+        .route("/own-words", any(own_words))
+        .route("/deaf", any(deaf))
+        .route("/chatty", any(chatty))
+        .route("/other", any(other))
+}
+
+/// Says goodbye itself, and waits for the client's.
+async fn own_words(stop: Stopping, upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(async move |mut socket: WebSocket| {
+        while let Some(Some(Ok(message))) = stop.until(socket.recv()).await {
+            let _ = socket.send(message).await;
+        }
+        let goodbye = CloseFrame {
+            code: 1012,
+            reason: "back in a minute".into(),
+        };
+        let _ = socket.send(Message::Close(Some(goodbye))).await;
+        while let Some(Ok(_)) = socket.recv().await {}
+    })
+}
+
+/// Neither reads nor writes.
+async fn deaf(upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(async |socket: WebSocket| {
+        std::future::pending::<()>().await;
+        drop(socket);
+    })
+}
+
+/// Writes all the time, and never reads.
+async fn chatty(upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(async |mut socket: WebSocket| {
+        while socket.send(Message::text("x".repeat(100))).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+}
+
+/// Some other protocol: says hello, and waits for ever.
+async fn other(mut request: Request) -> Response {
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let io = upgrade.await.expect("it is upgraded");
+        std::future::pending::<()>().await;
+        drop(io);
+    });
+    let head = [("upgrade", "other"), ("connection", "upgrade")];
+    (StatusCode::SWITCHING_PROTOCOLS, head, Body::empty()).into_response()
+}
+
+fn start(over: Over) -> Live {
+    Own::new(router()).tls(over.is_tls()).start()
+}
+
+const EACH: [Over; 2] = [Over::Http1, Over::Http1Tls];
+
+#[test]
+fn a_handler_may_say_goodbye_in_its_own_words() {
+    each(EACH, |over| {
+        let mut live = start(over);
+        let mut ws = Ws::connect(&live, over, "/own-words");
+        ws.send(TEXT, b"hello");
+        assert_eq!(ws.next(), (TEXT, b"hello".to_vec()));
+        live.stop();
+        ws.is_told(1012);
+        ws.send(CLOSE, &1012_u16.to_be_bytes());
+        ws.client.is_closed();
+        live.finish()
+            .exits(0)
+            .within_ms(700)
+            .loses_nothing()
+            .closes_nobody_else();
+    });
+}
+
+#[test]
+fn nothing_follows_a_goodbye_that_the_client_does_not_answer() {
+    each(EACH, |over| {
+        let mut live = start(over);
+        let mut ws = Ws::connect(&live, over, "/own-words");
+        live.stop();
+        ws.is_told(1012);
+        ws.client.is_closed();
+        live.finish()
+            .exits(0)
+            .within_ms(1_100)
+            .notes_that(&["WebSocket without an answer"]);
+    });
+}
+
+/// It cannot be told why: the connection is the handler's, and it does not let us speak.
+#[test]
+fn a_handler_that_neither_reads_nor_writes_does_not_hold_the_stop() {
+    each(EACH, |over| {
+        let mut live = start(over);
+        let mut ws = Ws::connect(&live, over, "/deaf");
+        live.stop();
+        ws.client.is_closed();
+        live.finish().exits(0).within_ms(1_100);
+    });
+}
+
+#[test]
+fn the_close_stands_between_two_frames_of_a_handler_that_never_pauses() {
+    each(EACH, |over| {
+        let mut live = start(over);
+        let mut ws = Ws::connect(&live, over, "/chatty");
+        live.stop();
+        loop {
+            let (opcode, payload) = ws.next();
+            if opcode == CLOSE {
+                assert_eq!(payload, 1001_u16.to_be_bytes());
+                break;
+            }
+            assert_eq!((opcode, payload.len()), (TEXT, 100));
+        }
+        ws.client.is_closed();
+        live.finish().exits(0).within_ms(1_100);
+    });
+}
+
+#[test]
+fn another_protocol_has_a_bound() {
+    each(EACH, |over| {
+        let mut live = start(over);
+        let mut client = live.connect(over);
+        client.send("GET /other HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
+        let head = client.until("\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        live.stop();
+        client.is_closed();
+        live.finish()
+            .exits(0)
+            .within_ms(1_500)
+            .notes_that(&["upgraded, from 127.0.0.1:"]);
+    });
+}

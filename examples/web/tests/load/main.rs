@@ -1,0 +1,8 @@
+//! The server is stopped under full load, with a full queue, with thousands of idle clients and over a slow
+//! network: no request is lost.
+
+mod backlog;
+mod idle;
+mod server;
+mod slow_network;
+mod under_load;

@@ -1,0 +1,62 @@
+//! SIGTERM in the middle of the load.
+
+use adieu_load::{Load, Mode, Target};
+
+use crate::server::Server;
+
+type Speak = fn(Target) -> Load;
+
+const HTTP1: Speak = |target| Load::http1(target, "/");
+const HTTP2: Speak = |target| Load::http2(target, "/");
+
+/// The modes with their numbers of clients.
+const CROWDS: [(Mode, usize); 3] = [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)];
+
+async fn nothing_is_lost(speak: Speak, tls: bool, lame_duck: &str) {
+    for (number, (mode, clients)) in CROWDS.into_iter().enumerate() {
+        let server = Server::start(tls, &["--lame-duck", lame_duck]).await;
+        let load = speak(server.target.clone()).mode(mode).clients(clients);
+        // At another moment each time.
+        let answers = 300 + 217 * number as u64;
+        let (tally, end) = server.stop_under(load, answers).await;
+        let what = format!("{mode:?}, {clients} clients, TLS: {tls}: {tally}");
+        println!("{what}, gone after {:?}", end.took);
+        assert_eq!(
+            (tally.lost(), tally.unsent, tally.failed),
+            (0, 0, 0),
+            "{what}"
+        );
+        assert!(tally.answered >= answers, "{what}");
+        assert_eq!(tally.refused, clients as u64, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http1() {
+    nothing_is_lost(HTTP1, false, "0s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http1_with_a_lame_duck() {
+    nothing_is_lost(HTTP1, false, "1s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http1_over_tls() {
+    nothing_is_lost(HTTP1, true, "0s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2() {
+    nothing_is_lost(HTTP2, false, "0s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_with_a_lame_duck() {
+    nothing_is_lost(HTTP2, false, "1s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_over_tls() {
+    nothing_is_lost(HTTP2, true, "0s").await;
+}
