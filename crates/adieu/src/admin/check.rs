@@ -217,8 +217,11 @@ mod tests {
                     assert!(answer.is_some_and(|answer| answer.problem.is_none()));
                 }
                 assert_eq!(asked.load(Ordering::Relaxed), 1);
+                // The clock stands still here: a later question is one of a later time.
+                tokio::time::sleep(Duration::from_millis(1)).await;
                 assert!(ask().await.is_some());
                 assert_eq!(asked.load(Ordering::Relaxed), 2);
+                tokio::time::sleep(Duration::from_millis(1)).await;
                 // Whoever gives up takes the probe along; the next asks anew.
                 let gave_up = timeout(Duration::from_millis(100), ask()).await;
                 assert!(gave_up.is_err());
