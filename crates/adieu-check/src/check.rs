@@ -117,6 +117,8 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
             ignores.push((Arc::clone(&unit.path), std::mem::take(&mut unit.ignores)));
         }
     }
+    // Hundreds of thousands of small pieces: letting go of them is work for all cores too.
+    pythons.into_par_iter().chain(rusts).for_each(drop);
     let mut notices = walked.notices;
     let deployed = deploy::findings(manifests, &request.config);
     found.extend(deployed.findings);

@@ -1,10 +1,10 @@
 //! Which files there are, as git sees them, and what each one is.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
-use ignore::WalkBuilder;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::finding::Notice;
 
@@ -57,36 +57,63 @@ pub(crate) fn walk(paths: &[PathBuf], exclude: &[String]) -> Walk {
                     || !entry.file_type().is_some_and(|kind| kind.is_dir())
                     || !is_generated(entry.path())
             });
-        for entry in builder.build() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    walk.notices.push(notice(&error));
-                    continue;
-                }
-            };
-            let named = entry.depth() == 0;
-            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            let Some(kind) = is_file.then(|| kind_of(entry.path(), named)).flatten() else {
-                continue;
-            };
-            let shown = shown(entry.path());
-            if named
-                || !exclude
-                    .matched_path_or_any_parents(shown.trim_start_matches('/'), false)
-                    .is_ignore()
-            {
-                walk.files.push(SourceFile {
-                    path: entry.into_path(),
-                    shown: shown.into(),
-                    kind,
-                });
+        let (send, receive) = mpsc::channel();
+        builder
+            .threads(rayon::current_num_threads())
+            .build_parallel()
+            .run(|| {
+                let send = send.clone();
+                let exclude = &exclude;
+                Box::new(move |entry| {
+                    // The receiver outlives the walk.
+                    if let Some(met) = meet(entry, exclude) {
+                        let _ = send.send(met);
+                    }
+                    WalkState::Continue
+                })
+            });
+        drop(send);
+        for met in receive {
+            match met {
+                Met::File(file) => walk.files.push(file),
+                Met::Notice(notice) => walk.notices.push(notice),
             }
         }
     }
     walk.files.sort_by(|a, b| a.shown.cmp(&b.shown));
     walk.files.dedup_by(|a, b| a.shown == b.shown);
     walk
+}
+
+enum Met {
+    File(SourceFile),
+    Notice(Notice),
+}
+
+fn meet(entry: Result<DirEntry, ignore::Error>, exclude: &Gitignore) -> Option<Met> {
+    let entry = match entry {
+        Ok(entry) => entry,
+        Err(error) => return Some(Met::Notice(notice(&error))),
+    };
+    let named = entry.depth() == 0;
+    if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+        return None;
+    }
+    let kind = kind_of(entry.path(), named)?;
+    let shown = shown(entry.path());
+    let below = shown.trim_start_matches('/');
+    if !named
+        && exclude
+            .matched_path_or_any_parents(below, false)
+            .is_ignore()
+    {
+        return None;
+    }
+    Some(Met::File(SourceFile {
+        path: entry.into_path(),
+        shown: shown.into(),
+        kind,
+    }))
 }
 
 /// Patterns in the language of `.gitignore`. One that cannot be read matches nothing; the

@@ -55,7 +55,10 @@ async def handler():
 #[test]
 fn aliases_star_imports_and_local_imports_are_seen() {
     let project = Project::new()
-        .file("helpers.py", "from time import sleep as nap\nfrom subprocess import *\n")
+        .file(
+            "helpers.py",
+            "from time import sleep as nap\nfrom subprocess import *\n",
+        )
         .file(
             "app.py",
             "
@@ -73,7 +76,9 @@ async def f():
 
 #[test]
 fn a_call_among_the_arguments_of_to_thread_runs_here() {
-    let project = Project::python("import asyncio, time\nasync def f():\n    await asyncio.to_thread(time.sleep(5))\n");
+    let project = Project::python(
+        "import asyncio, time\nasync def f():\n    await asyncio.to_thread(time.sleep(5))\n",
+    );
     assert_eq!(project.codes(), ["ADP101"]);
 }
 

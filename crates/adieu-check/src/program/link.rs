@@ -1,5 +1,7 @@
 //! Follows paths to what they name, once all files are known.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::modules::{ModuleId, Modules};
@@ -34,10 +36,10 @@ pub(crate) struct Linker<'a> {
     modules: &'a Modules,
     spell: Spell,
     /// Module to the units that make it up.
-    of_module: FxHashMap<ModuleId, Vec<u32>>,
+    of_module: Arc<FxHashMap<ModuleId, Vec<u32>>>,
     /// First global number of each unit's functions and classes.
-    first_function: Vec<u32>,
-    first_class: Vec<u32>,
+    first_function: Arc<[u32]>,
+    first_class: Arc<[u32]>,
     known: FxHashMap<Box<str>, Entity>,
 }
 
@@ -59,9 +61,22 @@ impl<'a> Linker<'a> {
             units,
             modules,
             spell,
-            of_module,
-            first_function,
-            first_class,
+            of_module: Arc::new(of_module),
+            first_function: first_function.into(),
+            first_class: first_class.into(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// The same tables with an empty memory, for another thread.
+    pub(crate) fn fresh(&self) -> Linker<'a> {
+        Linker {
+            units: self.units,
+            modules: self.modules,
+            spell: self.spell,
+            of_module: Arc::clone(&self.of_module),
+            first_function: Arc::clone(&self.first_function),
+            first_class: Arc::clone(&self.first_class),
             known: FxHashMap::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! Spreads what blocks from callee to caller, and tells the way back down.
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::link::{Entity, Linker};
@@ -15,6 +16,9 @@ pub(crate) struct Leaf {
     pub(crate) instead: &'static str,
     /// A zero time-out makes it harmless.
     pub(crate) pollable: bool,
+    /// Through how many functions of the project it is followed. Each hop makes it less likely
+    /// that the way is taken at all; what waits shortly is not worth a long shot.
+    pub(crate) hops: u32,
 }
 
 /// Where a call leads.
@@ -29,37 +33,22 @@ pub(crate) enum Target {
 pub(crate) struct Targets(Vec<Vec<Option<Target>>>);
 
 impl Targets {
-    /// Resolves each path of each unit once. `leaf` knows what blocks outside the project.
+    /// Resolves each path of each unit once, on all cores. `leaf` knows what blocks outside the
+    /// project.
     pub(crate) fn resolve(
-        linker: &mut Linker<'_>,
+        linker: &Linker<'_>,
         units: &[Unit],
         leaf: fn(&str) -> Option<Leaf>,
     ) -> Targets {
-        let decide = |linker: &mut Linker<'_>, unit: &Unit| {
-            let mut targets: Vec<Option<Target>> = vec![None; unit.names.len()];
-            let mut done = vec![false; unit.names.len()];
-            for call in unit.functions.iter().flat_map(|function| &function.calls) {
-                let at = call.target as usize;
-                if std::mem::replace(&mut done[at], true) {
-                    continue;
-                }
-                let path = unit.names.get(call.target);
-                targets[at] = match linker.resolve(path) {
-                    Entity::Function(number) => Some(Target::Function(number)),
-                    Entity::External(outside) => {
-                        leaf(&outside).map(|leaf| Target::Leaf(leaf, outside))
-                    }
-                    // Making an instance runs its constructor.
-                    Entity::Class(_) => match linker.resolve(&format!("{path}().__init__")) {
-                        Entity::Function(number) => Some(Target::Function(number)),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-            }
-            targets
-        };
-        Targets(units.iter().map(|unit| decide(linker, unit)).collect())
+        // Each worker keeps what it has resolved: few chunks share more than many would.
+        let chunk = units.len().div_ceil(rayon::current_num_threads()).max(1);
+        let targets = units.par_chunks(chunk).flat_map_iter(|units| {
+            let mut linker = linker.fresh();
+            units
+                .iter()
+                .map(move |unit| decide(&mut linker, unit, leaf))
+        });
+        Targets(targets.collect())
     }
 
     pub(crate) fn of(&self, unit: usize, call: &Call) -> Option<&Target> {
@@ -68,6 +57,34 @@ impl Targets {
             .and_then(|names| names.get(call.target as usize))
             .and_then(Option::as_ref)
     }
+}
+
+/// The targets of one unit's names.
+fn decide(
+    linker: &mut Linker<'_>,
+    unit: &Unit,
+    leaf: fn(&str) -> Option<Leaf>,
+) -> Vec<Option<Target>> {
+    let mut targets: Vec<Option<Target>> = vec![None; unit.names.len()];
+    let mut done = vec![false; unit.names.len()];
+    for call in unit.functions.iter().flat_map(|function| &function.calls) {
+        let at = call.target as usize;
+        if std::mem::replace(&mut done[at], true) {
+            continue;
+        }
+        let path = unit.names.get(call.target);
+        targets[at] = match linker.resolve(path) {
+            Entity::Function(number) => Some(Target::Function(number)),
+            Entity::External(outside) => leaf(&outside).map(|leaf| Target::Leaf(leaf, outside)),
+            // Making an instance runs its constructor.
+            Entity::Class(_) => match linker.resolve(&format!("{path}().__init__")) {
+                Entity::Function(number) => Some(Target::Function(number)),
+                _ => None,
+            },
+            _ => None,
+        };
+    }
+    targets
 }
 
 /// How a function gets to a leaf of one rule.
@@ -107,20 +124,19 @@ impl Reach {
         let count = linker.function_count();
         let mut ways: Vec<Vec<Way>> = vec![Vec::new(); count];
         let mut callers: FxHashMap<u32, Vec<(u32, u32)>> = FxHashMap::default();
-        let mut queue: Vec<(u32, Code)> = Vec::new();
+        let mut queue: Vec<Reached> = Vec::new();
         for (unit_index, unit) in units.iter().enumerate() {
             for (index, function) in unit.functions.iter().enumerate() {
                 let number = linker.function_number(unit_index, index);
                 for (at, call) in function.calls.iter().enumerate() {
                     match targets.of(unit_index, call) {
                         Some(Target::Leaf(leaf, outside)) if blocks(call, *leaf, outside) => {
-                            add(
-                                &mut ways[number as usize],
-                                &mut queue,
-                                number,
-                                leaf.code,
-                                at,
-                            );
+                            let reached = Reached {
+                                function: number,
+                                code: leaf.code,
+                                hops: leaf.hops,
+                            };
+                            add(&mut ways[number as usize], &mut queue, reached, at);
                         }
                         Some(Target::Function(callee))
                             if runs(linker.function(*callee).1.flags, call) =>
@@ -136,19 +152,28 @@ impl Reach {
             }
         }
         let mut head = 0;
-        while let Some((callee, code)) = queue.get(head).copied() {
+        while let Some(Reached {
+            function: callee,
+            code,
+            hops,
+        }) = queue.get(head).copied()
+        {
             head += 1;
             // What an async function or a callback does is its own finding, not its caller's.
             let flags = linker.function(callee).1.flags;
-            if flags.has(FnFlags::ASYNC) || flags.has(FnFlags::CALLBACK) {
+            if hops == 0 || flags.has(FnFlags::ASYNC) || flags.has(FnFlags::CALLBACK) {
                 continue;
             }
             for (caller, at) in callers.get(&callee).into_iter().flatten() {
+                let reached = Reached {
+                    function: *caller,
+                    code,
+                    hops: hops - 1,
+                };
                 add(
                     &mut ways[*caller as usize],
                     &mut queue,
-                    *caller,
-                    code,
+                    reached,
                     *at as usize,
                 );
             }
@@ -201,13 +226,21 @@ impl Reach {
     }
 }
 
-fn add(ways: &mut Vec<Way>, queue: &mut Vec<(u32, Code)>, function: u32, code: Code, call: usize) {
-    if !ways.iter().any(|way| way.code == code) {
+/// A function found to reach a leaf, and how much further that may spread.
+#[derive(Debug, Clone, Copy)]
+struct Reached {
+    function: u32,
+    code: Code,
+    hops: u32,
+}
+
+fn add(ways: &mut Vec<Way>, queue: &mut Vec<Reached>, reached: Reached, call: usize) {
+    if !ways.iter().any(|way| way.code == reached.code) {
         ways.push(Way {
-            code,
+            code: reached.code,
             call: call as u32,
         });
-        queue.push((function, code));
+        queue.push(reached);
     }
 }
 

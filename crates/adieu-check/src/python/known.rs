@@ -3,11 +3,17 @@
 use crate::program::Leaf;
 use crate::rule::{self, Code};
 
+/// What stops the loop for long is followed far, what asks the disk only near.
+const FAR: u32 = 8;
+const FILE_HOPS: u32 = 4;
+const PATH_HOPS: u32 = 2;
+
 const fn leaf(code: Code, instead: &'static str) -> Leaf {
     Leaf {
         code,
         instead,
         pollable: false,
+        hops: FAR,
     }
 }
 
@@ -16,6 +22,7 @@ const fn wait(code: Code, instead: &'static str) -> Leaf {
         code,
         instead,
         pollable: true,
+        hops: FAR,
     }
 }
 
@@ -29,14 +36,20 @@ const PROCESS: Leaf = leaf(
     "use `asyncio.create_subprocess_exec` and await it, or `asyncio.to_thread`",
 );
 const PROCESS_WAIT: Leaf = wait(rule::BLOCKING_SUBPROCESS, PROCESS.instead);
-const FILE: Leaf = leaf(
-    rule::BLOCKING_FILE,
-    "move it into `asyncio.to_thread` or use an async file library",
-);
-const PATH: Leaf = leaf(
-    rule::BLOCKING_PATH,
-    "move it into `asyncio.to_thread` or use `anyio.Path`",
-);
+const FILE: Leaf = Leaf {
+    hops: FILE_HOPS,
+    ..leaf(
+        rule::BLOCKING_FILE,
+        "move it into `asyncio.to_thread` or use an async file library",
+    )
+};
+const PATH: Leaf = Leaf {
+    hops: PATH_HOPS,
+    ..leaf(
+        rule::BLOCKING_PATH,
+        "move it into `asyncio.to_thread` or use `anyio.Path`",
+    )
+};
 const DATABASE: Leaf = leaf(
     rule::BLOCKING_DATABASE,
     "use the driver's async counterpart or `asyncio.to_thread`",

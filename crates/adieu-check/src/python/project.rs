@@ -25,8 +25,8 @@ struct Project<'a> {
 
 /// All findings that need more than one function.
 pub(crate) fn findings(units: &[Unit], modules: &Modules) -> Vec<Finding> {
-    let mut linker = Linker::new(units, modules, known::spell);
-    let targets = Targets::resolve(&mut linker, units, known::blocking);
+    let linker = Linker::new(units, modules, known::spell);
+    let targets = Targets::resolve(&linker, units, known::blocking);
     let reach = Reach::new(&linker, units, &targets);
     let mut project = Project {
         units,

@@ -3,16 +3,24 @@
 use crate::program::Leaf;
 use crate::rule::{self, Code};
 
+/// What stops a thread for long is followed far, what asks the disk only near.
+const FAR: u32 = 8;
+const FILE_HOPS: u32 = 4;
+
 const fn leaf(code: Code, instead: &'static str) -> Leaf {
     Leaf {
         code,
         instead,
         pollable: false,
+        hops: FAR,
     }
 }
 
 const SLEEP: Leaf = leaf(rule::RUST_SLEEP, "use `tokio::time::sleep(...).await`");
-const FILE: Leaf = leaf(rule::RUST_FILE, "use `tokio::fs` or `spawn_blocking`");
+const FILE: Leaf = Leaf {
+    hops: FILE_HOPS,
+    ..leaf(rule::RUST_FILE, "use `tokio::fs` or `spawn_blocking`")
+};
 const NETWORK: Leaf = leaf(rule::RUST_NETWORK, "use `tokio::net`");
 const PROCESS: Leaf = leaf(rule::RUST_PROCESS, "use `tokio::process`");
 const HTTP: Leaf = leaf(rule::RUST_HTTP, "use an async client or `spawn_blocking`");
@@ -20,6 +28,7 @@ const CHANNEL: Leaf = Leaf {
     code: rule::RUST_CHANNEL,
     instead: "use `tokio::sync::mpsc`, `try_recv` or `spawn_blocking`",
     pollable: true,
+    hops: FAR,
 };
 const JOIN: Leaf = leaf(rule::RUST_JOIN, "move the join into `spawn_blocking`");
 const CONDVAR: Leaf = leaf(

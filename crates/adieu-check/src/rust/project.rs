@@ -12,8 +12,8 @@ use crate::rule;
 
 /// All findings that need more than one function.
 pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Vec<Finding> {
-    let mut linker = Linker::new(units, modules, known::spell);
-    let targets = Targets::resolve(&mut linker, units, known::blocking);
+    let linker = Linker::new(units, modules, known::spell);
+    let targets = Targets::resolve(&linker, units, known::blocking);
     let reach = Reach::new(&linker, units, &targets);
     let mut found = Vec::new();
     for (index, unit) in units.iter().enumerate() {
