@@ -40,7 +40,7 @@ pub(crate) fn read_lines(source: &str, lines: &Lines, marker: &str) -> Vec<Ignor
     for at in memchr::memmem::find_iter(source.as_bytes(), b"adieu:") {
         let line = lines.place(source, at).line;
         let range = lines.range(source, line);
-        if let Some(start) = source[range.start..at].rfind(marker) {
+        if let Some(start) = source[range.start..at].find(marker) {
             comments.push(range.start + start..range.end);
         }
     }

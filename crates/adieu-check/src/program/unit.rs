@@ -61,6 +61,8 @@ impl CallFlags {
     pub(crate) const IN_FINALLY: CallFlags = CallFlags(8);
     /// Not called here: handed to a thread that will call it.
     pub(crate) const HANDED: CallFlags = CallFlags(32);
+    /// In the program's main before its first await: nothing else runs yet.
+    pub(crate) const AT_START: CallFlags = CallFlags(64);
     /// Its coroutine becomes a task of its own or runs under a time-out.
     pub(crate) const SPAWNED: CallFlags = CallFlags(16);
 

@@ -4,7 +4,7 @@ use ruff_python_ast::{Expr, Operator};
 
 use super::bindings::{Owner, Scope};
 use super::imports::Position;
-use super::known;
+use super::{known, spelling};
 use crate::program::ModuleId;
 
 /// Longer paths name nothing we know.
@@ -77,6 +77,8 @@ impl<'a> Scopes<'a, '_> {
                 out.push_str(name);
             }
             None if self.has_star => self.own(name, out),
+            // Bound nowhere: an excerpt without its imports, or a name that would not even run.
+            None if known::is_known_root(name) => out.push_str(name),
             None => return false,
         }
         true
@@ -159,7 +161,7 @@ impl<'a> Scopes<'a, '_> {
         if path.starts_with('@') {
             Some(path)
         } else {
-            known::spell(&path)
+            spelling::spell(&path)
         }
     }
 

@@ -2,13 +2,13 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::known;
+use super::{blocking, spelling};
 use crate::finding::{Finding, Step};
 use crate::program::{
     Call, CallFlags, Entity, FnFlags, Linker, Modules, Reach, Target, Targets, Unit, blocks, runs,
     spoken,
 };
-use crate::rule;
+use crate::rule::{self, Code};
 
 /// Words in the name of a function that runs while the program stops.
 const STOPS: &[&str] = &[
@@ -25,8 +25,8 @@ struct Project<'a> {
 
 /// All findings that need more than one function.
 pub(crate) fn findings(units: &[Unit], modules: &Modules) -> Vec<Finding> {
-    let linker = Linker::new(units, modules, known::spell);
-    let targets = Targets::resolve(&linker, units, known::blocking);
+    let linker = Linker::new(units, modules, spelling::spell);
+    let targets = Targets::resolve(&linker, units, blocking::blocking);
     let reach = Reach::new(&linker, units, &targets);
     let mut project = Project {
         units,
@@ -65,6 +65,9 @@ impl<'a> Project<'a> {
         }
         match self.targets.of(index, call) {
             Some(Target::Leaf(leaf, outside)) if blocks(call, *leaf, outside) => {
+                if is_forgiven(leaf.code, call) {
+                    return;
+                }
                 let said = spoken(outside);
                 let message = match (leaf.code, said.strip_suffix(".__hold__")) {
                     (_, Some(lock)) => format!("`{lock}` stops the event loop: {}", leaf.instead),
@@ -83,7 +86,11 @@ impl<'a> Project<'a> {
             }
             Some(Target::Function(callee)) if runs(self.linker.function(*callee).1.flags, call) => {
                 let callee = *callee;
-                for code in self.reach.codes(callee).collect::<Vec<_>>() {
+                let codes = self
+                    .reach
+                    .codes(callee)
+                    .filter(|code| !is_forgiven(*code, call));
+                for code in codes.collect::<Vec<_>>() {
                     let way = self.reach.trace(&self.linker, &self.targets, callee, code);
                     let (_, body) = self.linker.function(callee);
                     let Some(last) = way.last() else { continue };
@@ -260,6 +267,11 @@ impl<'a> Project<'a> {
             }
         }
     }
+}
+
+/// A main may read its settings before it first awaits: there is no other task to hold up.
+fn is_forgiven(code: Code, call: &Call) -> bool {
+    call.flags.has(CallFlags::AT_START) && matches!(code, rule::BLOCKING_FILE | rule::BLOCKING_PATH)
 }
 
 fn reached(main: u32, calls: &FxHashMap<u32, Vec<u32>>) -> Vec<u32> {

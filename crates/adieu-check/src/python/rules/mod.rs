@@ -6,6 +6,7 @@ mod order;
 mod save;
 mod signals;
 mod spin;
+mod start;
 mod tasks;
 mod walk;
 
@@ -25,6 +26,7 @@ pub(crate) fn on_function<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunction
     order::schedule_after_stop(reader, &def.body);
     save::note(reader, def, index);
     if def.is_async {
+        start::mark(reader, def, index);
         cancel::check(reader, def, index);
         spin::check(reader, def, index);
         exits::check(reader, def);

@@ -10,7 +10,7 @@ use crate::rule;
 /// Looks at a call whose result nobody keeps.
 pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
     let method = walk::method(call);
-    if !matches!(method, "create_task" | "ensure_future") {
+    if !matches!(method, "create_task" | "ensure_future") || is_forgiven(reader) {
         return;
     }
     let path = reader.scopes.value(&call.func);
@@ -36,4 +36,25 @@ pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall)
              keep it in a set, or use `asyncio.TaskGroup`",
         );
     }
+}
+
+/// A script that fills its loop before it runs it, and the handler of a signal, which has nobody
+/// to give the task to: what its shutdown waits for holds it.
+fn is_forgiven(reader: &Reader<'_, '_>) -> bool {
+    let Some(frame) = reader.frames.last() else {
+        return true;
+    };
+    let Some(function) = frame.function.filter(|_| !frame.is_async) else {
+        return false;
+    };
+    let name = &reader.unit.functions[function as usize].name;
+    let name = name.rsplit('.').next().unwrap_or(name);
+    let source = reader.source;
+    memchr::memmem::find_iter(source.as_bytes(), b"add_signal_handler(").any(|at| {
+        let end = source[at..]
+            .char_indices()
+            .nth(160)
+            .map_or(source.len(), |(length, _)| at + length);
+        source[at..end].contains(name)
+    })
 }
