@@ -27,6 +27,11 @@ macro_rules! recommended {
 }
 
 forbidden! {
+    an_excerpt_without_its_imports ["ADP201"] => "
+async def load(): ...
+async def handle():
+    asyncio.run(load())
+";
     a_new_loop_inside_a_coroutine ["ADP201"] => "
 import asyncio
 async def load(): ...
@@ -57,7 +62,7 @@ async def handle():
     import requests
     return requests.get('http://example.org')
 ";
-    scheduling_after_stop_in_a_signal_handler ["ADP301", "ADP504"] => "
+    scheduling_after_stop_in_a_signal_handler ["ADP504"] => "
 import asyncio
 import signal
 from functools import partial
@@ -129,6 +134,31 @@ class Worker:
 }
 
 recommended! {
+    a_main_that_looks_round_before_it_starts => "
+import asyncio
+import os
+import signal
+def in_container():
+    return os.path.exists('/.dockerenv')
+async def main():
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    if not in_container():
+        loop.add_signal_handler(signal.SIGINT, stop.set)
+    await stop.wait()
+";
+    a_handler_that_starts_the_shutdown => "
+import asyncio
+import signal
+async def main(shutdown):
+    def on_signal():
+        asyncio.create_task(shutdown())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await asyncio.Event().wait()
+";
     one_loop_owned_by_the_entry_point => "
 import asyncio
 from aiogram import Bot, Dispatcher
