@@ -9,7 +9,10 @@ use adieu_check::Rule;
 fn the_guide_lists_every_rule_as_it_is() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/check.md");
     let guide = fs::read_to_string(path).expect("the guide");
-    let rows: Vec<&str> = guide.lines().filter(|line| line.starts_with("| `AD")).collect();
+    let rows: Vec<&str> = guide
+        .lines()
+        .filter(|line| line.starts_with("| `AD"))
+        .collect();
     let wanted: Vec<String> = Rule::ALL
         .iter()
         .map(|rule| format!("| `{}` | {} | {} |", rule.code, rule.name, rule.summary))

@@ -105,6 +105,24 @@ async def f():
 }
 
 #[test]
+fn what_the_loop_is_told_to_call_runs_on_it() {
+    let project = Project::python(
+        "
+import asyncio, time
+def tick():
+    time.sleep(1)
+async def f():
+    loop = asyncio.get_running_loop()
+    loop.call_later(5, tick)
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:7:24: ADP101 `tick` blocks the event loop: it reaches `time.sleep`
+      app.py:4:5: time.sleep
+    ");
+}
+
+#[test]
 fn the_python_kinds_are_all_known() {
     let project = Project::python(
         "

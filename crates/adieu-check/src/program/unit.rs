@@ -102,7 +102,7 @@ impl FnFlags {
     pub(crate) const CALLBACK: FnFlags = FnFlags(32);
     /// Awaits in a loop that only a cancellation ends.
     pub(crate) const FOREVER: FnFlags = FnFlags(64);
-    /// Starts the program: `main`, a command, or called from the `__main__` block.
+    /// Starts the program.
     pub(crate) const ENTRY: FnFlags = FnFlags(128);
 
     pub(crate) fn has(self, other: FnFlags) -> bool {
@@ -164,9 +164,7 @@ pub(crate) struct Facts {
     pub(crate) handles_signals: bool,
     /// Coroutine functions run from the `__main__` block.
     pub(crate) mains: Vec<(NameId, Place)>,
-    /// Names called at the top of the module or in the `__main__` block.
-    pub(crate) started: Vec<NameId>,
-    /// Is, or builds, a long-running service.
+    /// Starts a runtime of its own: `#[tokio::main]`.
     pub(crate) serves: bool,
 }
 

@@ -60,7 +60,12 @@ impl<'a> Reader<'a, '_> {
             CallFlags::default()
         };
         if hands_over(if has_path { &path } else { "" }, &call.func) {
-            self.hand_over(call);
+            self.refer(call, CallFlags::HANDED);
+        }
+        if let Expr::Attribute(attribute) = &*call.func
+            && calls_back(attribute.attr.as_str())
+        {
+            self.refer(call, CallFlags::default());
         }
         self.buffer = path;
         self.visit_expr(&call.func);
@@ -72,8 +77,8 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Functions given to a thread: not called here, but worth knowing.
-    pub(super) fn hand_over(&mut self, call: &'a ExprCall) {
+    /// Functions among the arguments: given to a thread, or to the loop, which calls them itself.
+    pub(super) fn refer(&mut self, call: &'a ExprCall, flags: CallFlags) {
         let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
             return;
         };
@@ -91,7 +96,7 @@ impl<'a> Reader<'a, '_> {
                 let handed = Call {
                     target,
                     place: self.place(argument),
-                    flags: CallFlags::HANDED,
+                    flags,
                 };
                 self.unit.functions[function as usize].calls.push(handed);
             }
@@ -131,10 +136,7 @@ impl<'a> Reader<'a, '_> {
             "signal.sigwait" | "anyio.open_signal_receiver" | "uvicorn.run" | "uvicorn.Server"
             | "hypercorn.asyncio.serve" | "aiorun.run" | "granian.Granian" => self.unit.facts.handles_signals = true,
             "fastapi.FastAPI" | "starlette.applications.Starlette" | "aiohttp.web.Application" | "aiohttp.web.run_app"
-            | "litestar.Litestar" | "quart.Quart" | "sanic.Sanic" => {
-                self.unit.facts.serves = true;
-                self.unit.facts.handles_signals = true;
-            }
+            | "litestar.Litestar" | "quart.Quart" | "sanic.Sanic" => self.unit.facts.handles_signals = true,
             "asyncio.run" if self.frames.is_empty() => {
                 if let Some(Expr::Call(main)) = call.arguments.args.first()
                     && let Some(main) = self.scopes.path(&main.func)
@@ -144,10 +146,6 @@ impl<'a> Reader<'a, '_> {
                 }
             }
             _ => {}
-        }
-        if self.frames.is_empty() && path.starts_with('@') {
-            let name = self.unit.names.add(path);
-            self.unit.facts.started.push(name);
         }
     }
 
@@ -252,6 +250,20 @@ fn consumes(path: &str) -> bool {
                 | "max"
                 | "min"
         )
+    )
+}
+
+/// Methods by which the event loop is told to call an ordinary function.
+fn calls_back(method: &str) -> bool {
+    matches!(
+        method,
+        "call_soon"
+            | "call_later"
+            | "call_at"
+            | "call_soon_threadsafe"
+            | "add_signal_handler"
+            | "add_reader"
+            | "add_writer"
     )
 }
 

@@ -69,9 +69,11 @@ impl<'a> Reader<'a, '_> {
             outer_branch: std::mem::take(&mut self.branch_depth),
             outer_finally: std::mem::take(&mut self.finally_depth),
         });
+        let outer_with = std::mem::take(&mut self.with_depth);
         self.visit_body(&def.body);
         rules::on_function(self, def, index);
         self.scopes.stack.pop();
+        self.with_depth = outer_with;
         if let Some(frame) = self.frames.pop() {
             self.branch_depth = frame.outer_branch;
             self.finally_depth = frame.outer_finally;
@@ -98,34 +100,15 @@ impl<'a> Reader<'a, '_> {
         if self.is_test || name.starts_with("test_") && self.scopes.top.contains_key("pytest") {
             flags.set(FnFlags::TEST);
         }
-        if matches!(
-            name,
-            "main"
-                | "_main"
-                | "amain"
-                | "async_main"
-                | "cli"
-                | "run"
-                | "serve"
-                | "start"
-                | "__main__"
-        ) {
-            flags.set(FnFlags::ENTRY);
-        }
         for decorator in &def.decorator_list {
             let path = self.scopes.value(&decorator.expression);
             match path.as_deref() {
                 Some("builtins.property" | "functools.cached_property") => {
                     flags.set(FnFlags::PROPERTY)
                 }
-                Some("homeassistant.core.callback") => flags.set(FnFlags::CALLBACK),
+                // Home Assistant's mark for what runs on the loop, from inside or outside of it.
+                Some(path) if path.ends_with(".core.callback") => flags.set(FnFlags::CALLBACK),
                 Some(path) if known::keeps_body(path) => {}
-                Some(path)
-                    if path.ends_with(".core.callback")
-                        || path.ends_with(".callback") && path.starts_with('@') =>
-                {
-                    flags.set(FnFlags::CALLBACK);
-                }
                 _ => flags.set(FnFlags::OPAQUE),
             }
         }

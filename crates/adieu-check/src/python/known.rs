@@ -90,7 +90,6 @@ pub(crate) fn keeps_body(decorator: &str) -> bool {
             | "typing.no_type_check"
             | "typing_extensions.deprecated()"
             | "warnings.deprecated()"
-            | "homeassistant.core.callback"
             | "contextlib.contextmanager"
     )
 }
