@@ -69,6 +69,18 @@ impl Ran {
 }
 
 #[test]
+fn the_project_itself_and_its_examples_are_clean() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_adieu"))
+        .args(["check", "crates", "examples"])
+        .current_dir(root)
+        .output()
+        .expect("the command runs");
+    let ran = Ran(output);
+    assert_eq!((ran.code(), ran.out()), (0, String::new()));
+}
+
+#[test]
 fn clean_is_zero_and_silent() {
     let ran = Test::new().file("app.py", "x = 1\n").run(&[]);
     assert_eq!(

@@ -60,12 +60,16 @@ impl<'a> Reader<'a, '_> {
             CallFlags::default()
         };
         if hands_over(if has_path { &path } else { "" }, &call.func) {
-            self.refer(call, CallFlags::HANDED);
+            let keywords = call.arguments.keywords.iter().map(|keyword| &keyword.value);
+            for argument in call.arguments.args.iter().chain(keywords) {
+                self.refer(argument, CallFlags::HANDED);
+            }
         }
         if let Expr::Attribute(attribute) = &*call.func
-            && calls_back(attribute.attr.as_str())
+            && let Some(position) = called_back(attribute.attr.as_str())
+            && let Some(callback) = call.arguments.find_positional(position)
         {
-            self.refer(call, CallFlags::default());
+            self.refer(callback, CallFlags::default());
         }
         self.buffer = path;
         self.visit_expr(&call.func);
@@ -77,29 +81,22 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Functions among the arguments: given to a thread, or to the loop, which calls them itself.
-    pub(super) fn refer(&mut self, call: &'a ExprCall, flags: CallFlags) {
+    /// A function among the arguments: given to a thread, or to the loop, which calls it itself.
+    fn refer(&mut self, argument: &'a Expr, flags: CallFlags) {
         let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
             return;
         };
-        let keywords = call.arguments.keywords.iter().map(|keyword| &keyword.value);
-        for argument in call.arguments.args.iter().chain(keywords) {
-            if !matches!(argument, Expr::Name(_) | Expr::Attribute(_)) {
-                continue;
-            }
-            if let Some(path) = self
-                .scopes
-                .path(argument)
-                .filter(|path| path.starts_with('@'))
-            {
-                let target = self.unit.names.add(&path);
-                let handed = Call {
-                    target,
-                    place: self.place(argument),
-                    flags,
-                };
-                self.unit.functions[function as usize].calls.push(handed);
-            }
+        let is_name = matches!(argument, Expr::Name(_) | Expr::Attribute(_));
+        let path = is_name.then(|| self.scopes.path(argument)).flatten();
+        if let Some(path) = path.filter(|path| path.starts_with('@')) {
+            let target = self.unit.names.add(&path);
+            let place = self.place(argument);
+            let call = Call {
+                target,
+                place,
+                flags,
+            };
+            self.unit.functions[function as usize].calls.push(call);
         }
     }
 
@@ -253,18 +250,13 @@ fn consumes(path: &str) -> bool {
     )
 }
 
-/// Methods by which the event loop is told to call an ordinary function.
-fn calls_back(method: &str) -> bool {
-    matches!(
-        method,
-        "call_soon"
-            | "call_later"
-            | "call_at"
-            | "call_soon_threadsafe"
-            | "add_signal_handler"
-            | "add_reader"
-            | "add_writer"
-    )
+/// Where the callback stands in a method that tells the event loop to call an ordinary function.
+fn called_back(method: &str) -> Option<usize> {
+    match method {
+        "call_soon" | "call_soon_threadsafe" => Some(0),
+        "call_later" | "call_at" | "add_signal_handler" | "add_reader" | "add_writer" => Some(1),
+        _ => None,
+    }
 }
 
 /// Calls that run their argument in another thread.

@@ -52,7 +52,7 @@ fn handlers<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtTry, cancels: bool) {
                 reader.report(
                     handler,
                     rule::SWALLOWED_CANCEL,
-                    "`CancelledError` ends here: the task lives on, and `timeout` and `TaskGroup` lose count; \
+                    "`CancelledError` ends here: a loop round it lives on, `timeout` and `TaskGroup` lose count; \
                      clean up and `raise`",
                 );
                 return;
