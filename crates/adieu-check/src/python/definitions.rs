@@ -36,7 +36,8 @@ impl<'a> Reader<'a, '_> {
         let returns = def
             .returns
             .as_deref()
-            .and_then(|returns| self.scopes.annotation(returns));
+            .and_then(|returns| self.scopes.annotation(returns))
+            .filter(|returns| known::leads_somewhere(returns));
         self.unit.functions.push(Function {
             name: self.qualified.as_str().into(),
             flags,
@@ -206,18 +207,19 @@ impl<'a> Reader<'a, '_> {
                 Expr::Subscript(generic) => &generic.value,
                 other => other,
             };
-            let path = self.scopes.path(base).unwrap_or_else(|| "?".to_owned());
-            if path != "typing.Generic"
-                && path != "typing.Protocol"
-                && path != "abc.ABC"
-                && path != "?"
-            {
-                class.bases.push(self.unit.names.add(&path));
-            } else if path == "?"
-                && !matches!(base, Expr::Name(name) if name.id.as_str() == "object" || name.id.as_str() == "Exception")
-            {
+            let path = self.scopes.path(base);
+            let harmless = match base {
+                Expr::Name(name) => matches!(name.id.as_str(), "object" | "Exception"),
+                _ => false,
+            };
+            match path.as_deref() {
+                Some("typing.Generic" | "typing.Protocol" | "abc.ABC") => {}
+                Some(path) if known::leads_somewhere(path) => {
+                    class.bases.push(self.unit.names.add(path));
+                }
+                _ if harmless => {}
                 // An unknown base hides what lies behind it.
-                class.bases.push(self.unit.names.add("@?"));
+                _ => class.bases.push(self.unit.names.add("@?")),
             }
         }
         let index = self.unit.classes.len() as u32;

@@ -78,6 +78,8 @@ pub(crate) fn extract(
         frames: Vec::new(),
         is_test,
         imports_asyncio: false,
+        mentions_stop: memchr::memmem::find(source.as_bytes(), b".stop()").is_some(),
+        mentions_wait_closed: memchr::memmem::find(source.as_bytes(), b"wait_closed").is_some(),
         signal_calls: Vec::new(),
         branch_depth: 0,
         finally_depth: 0,
@@ -114,6 +116,9 @@ pub(crate) struct Reader<'a, 'm> {
     pub(crate) frames: Vec<Frame>,
     pub(crate) is_test: bool,
     pub(crate) imports_asyncio: bool,
+    /// Words that some rules need: looked for once a file, not once a function.
+    pub(crate) mentions_stop: bool,
+    pub(crate) mentions_wait_closed: bool,
     pub(crate) signal_calls: Vec<rules::SignalCall>,
     pub(super) branch_depth: u32,
     pub(super) finally_depth: u32,

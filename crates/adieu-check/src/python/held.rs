@@ -4,9 +4,17 @@ use ruff_python_ast::{Expr, Stmt};
 
 use super::bindings::Owner;
 use super::extract::Reader;
+use super::known;
 use crate::program::Symbol;
 
 impl<'a> Reader<'a, '_> {
+    fn symbol(&mut self, value: Option<String>) -> Symbol {
+        match value.filter(|value| known::leads_somewhere(value)) {
+            Some(value) => Symbol::Path(self.unit.names.add(&value)),
+            None => Symbol::Unknown,
+        }
+    }
+
     /// Remembers what a name or attribute holds.
     pub(super) fn assign(&mut self, target: &'a Expr, value: Option<String>, is_none: bool) {
         match target {
@@ -46,9 +54,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     pub(super) fn hold(&mut self, class: u32, name: &str, value: Option<String>) {
-        let symbol = value.map_or(Symbol::Unknown, |value| {
-            Symbol::Path(self.unit.names.add(&value))
-        });
+        let symbol = self.symbol(value);
         let members = &mut self.unit.classes[class as usize].members;
         match members.get_mut(name) {
             Some(Symbol::Function(_) | Symbol::Class(_)) => {}
@@ -62,9 +68,7 @@ impl<'a> Reader<'a, '_> {
 
     pub(super) fn hold_global(&mut self, name: &str, value: Option<String>) {
         // An import bound under that name decides; the linker asks for `@module.name` only else.
-        let symbol = value.map_or(Symbol::Unknown, |value| {
-            Symbol::Path(self.unit.names.add(&value))
-        });
+        let symbol = self.symbol(value);
         match self.unit.symbols.get_mut(name) {
             Some(held) if *held != symbol => *held = Symbol::Unknown,
             Some(_) => {}
@@ -101,7 +105,9 @@ impl<'a> Reader<'a, '_> {
             return;
         }
         for (name, path) in bound {
-            let Some(path) = path else { continue };
+            let Some(path) = path.filter(|path| known::leads_somewhere(path)) else {
+                continue;
+            };
             let id = self.unit.names.add(&path);
             if name == "*" {
                 self.unit.stars.push(id);

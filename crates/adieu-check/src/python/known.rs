@@ -72,6 +72,11 @@ pub(crate) fn is_known_root(root: &str) -> bool {
     )
 }
 
+/// Whether a path can lead to anything a rule knows. Most outside names cannot, and are not kept.
+pub(crate) fn leads_somewhere(path: &str) -> bool {
+    path.starts_with('@') || is_known_root(path.split(['.', '(']).next().unwrap_or(path))
+}
+
 /// Decorators under which a function still runs where it is called.
 pub(crate) fn keeps_body(decorator: &str) -> bool {
     matches!(

@@ -11,7 +11,7 @@ const LOOP_NAMES: &[&str] = &["loop", "_loop", "event_loop", "evloop"];
 
 /// `loop.stop()` and then something for the loop to do, in one block.
 pub(crate) fn schedule_after_stop<'a>(reader: &mut Reader<'a, '_>, body: &'a [Stmt]) {
-    if !reader.imports_asyncio || !reader.source.contains(".stop()") {
+    if !reader.imports_asyncio || !reader.mentions_stop {
         return;
     }
     let mut late: Vec<(&ExprCall, &str)> = Vec::new();
@@ -82,7 +82,7 @@ const CONNECTIONS: &[&str] = &[
 
 /// `await server.wait_closed()` and only then the connections: since 3.12 it waits for them.
 pub(crate) fn wait_closed_first<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef) {
-    if !reader.source.contains("wait_closed") {
+    if !reader.mentions_wait_closed {
         return;
     }
     let mut early: Vec<&ExprCall> = Vec::new();
