@@ -108,7 +108,7 @@ impl<'a> Reader<'a, '_> {
                     flags.set(FnFlags::PROPERTY)
                 }
                 // Home Assistant's mark for what runs on the loop, from inside or outside of it.
-                Some(path) if path.ends_with(".core.callback") => flags.set(FnFlags::CALLBACK),
+                Some(path) if known::marks_callback(path) => flags.set(FnFlags::CALLBACK),
                 Some(path) if known::keeps_body(path) => {}
                 _ => flags.set(FnFlags::OPAQUE),
             }

@@ -77,6 +77,14 @@ pub(crate) fn leads_somewhere(path: &str) -> bool {
     path.starts_with('@') || is_known_root(path.split(['.', '(']).next().unwrap_or(path))
 }
 
+/// Home Assistant's decorator, from an integration or from inside of the project that defines it.
+pub(crate) fn marks_callback(decorator: &str) -> bool {
+    let own = decorator
+        .strip_prefix('@')
+        .and_then(|path| path.split_once('.'));
+    decorator == "homeassistant.core.callback" || own.is_some_and(|(_, name)| name == "callback")
+}
+
 /// Decorators under which a function still runs where it is called.
 pub(crate) fn keeps_body(decorator: &str) -> bool {
     matches!(
