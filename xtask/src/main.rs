@@ -6,6 +6,7 @@
 mod bench;
 mod checkout;
 mod command;
+mod corpus;
 mod features;
 mod hygiene;
 mod licences;
@@ -27,6 +28,7 @@ chores:
   test           everything a change has to pass; CI runs exactly this
   test --quick   the part to run while editing: formatting, lints, tests
   bench          what the library costs, beside what its peers cost
+  check-corpus   `adieu check` beside ruff on large packages
 
 `cargo xtask <chore> --help` says more about one of them.
 ";
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     match words.split_first() {
         Some((&"test", rest)) => suite::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
+        Some((&"check-corpus", rest)) => corpus::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -1,0 +1,249 @@
+//! Commands: their words, the wrappers among them, and the grace they ask for.
+
+/// Programs that stay between the signal and what they run.
+const WRAPPERS: &[(&str, &[&str])] = &[
+    ("npm", &["start", "run", "run-script", "exec", "test"]),
+    ("npx", &[]),
+    ("yarn", &[]),
+    ("pnpm", &[]),
+    ("bun", &["run"]),
+    ("uv", &["run"]),
+    ("poetry", &["run"]),
+    ("pipenv", &["run"]),
+    ("hatch", &["run"]),
+    ("pdm", &["run"]),
+    ("rye", &["run"]),
+    ("make", &[]),
+    ("nodemon", &[]),
+    ("watchmedo", &[]),
+    ("cargo", &["run"]),
+    ("go", &["run"]),
+    ("mvn", &[]),
+    ("gradle", &[]),
+    ("gradlew", &[]),
+];
+
+/// Programs that become, or rightly supervise, what follows.
+const RIGHT: &[&str] = &[
+    "tini",
+    "dumb-init",
+    "exec",
+    "gosu",
+    "su-exec",
+    "catatonit",
+    "env",
+    "adieu",
+    "s6-setuidgid",
+];
+
+/// Splits a line at blanks, with the simple quotes of a shell.
+pub(crate) fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut any = false;
+    let mut chars = line.chars();
+    while let Some(char) = chars.next() {
+        match (quote, char) {
+            (Some(open), char) if open == char => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(char);
+                any = true;
+            }
+            (Some('"') | None, '\\') => word.extend(chars.next()),
+            (None, char) if char.is_whitespace() => {
+                if any || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                any = false;
+            }
+            (_, char) => word.push(char),
+        }
+    }
+    if any || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// The last part of a program's path.
+pub(crate) fn program(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The words behind init programs and settings of variables.
+pub(crate) fn inner(words: &[String]) -> &[String] {
+    let mut rest = words;
+    while let Some((first, others)) = rest.split_first() {
+        let name = program(first);
+        let skip = RIGHT.contains(&name) && name != "adieu"
+            || first == "--"
+            || first.contains('=') && !first.starts_with('-')
+            || first.starts_with('-') && rest.len() < words.len();
+        if !skip {
+            break;
+        }
+        // `gosu user program`
+        rest = if matches!(name, "gosu" | "su-exec") && others.len() > 1 {
+            &others[1..]
+        } else {
+            others
+        };
+    }
+    rest
+}
+
+/// The wrapper that a command runs under, as one would say it.
+pub(crate) fn wrapper(words: &[String]) -> Option<String> {
+    let (first, rest) = inner(words).split_first()?;
+    let name = program(first);
+    let (_, verbs) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name)?;
+    let verb = rest
+        .iter()
+        .find(|word| !word.starts_with('-'))
+        .map(String::as_str)
+        .unwrap_or_default();
+    match verbs {
+        [] => Some(name.to_owned()),
+        _ if verbs.contains(&verb) => Some(format!("{name} {verb}")),
+        _ => None,
+    }
+}
+
+/// Flags by which known programs are told how long their stop may take.
+const GRACE_FLAGS: &[&str] = &[
+    "--grace",
+    "--grace-period",
+    "--graceful-timeout",
+    "--timeout-graceful-shutdown",
+    "--shutdown-timeout",
+    "--shutdown-grace-period",
+    "--drain-timeout",
+];
+
+/// Variables of the environment that say the same.
+const GRACE_VARIABLES: &[&str] = &[
+    "ADIEU_GRACE",
+    "GRACE_PERIOD",
+    "SHUTDOWN_TIMEOUT",
+    "GRACEFUL_TIMEOUT",
+    "GRACEFUL_SHUTDOWN_TIMEOUT",
+    "SHUTDOWN_GRACE",
+];
+
+/// The grace in seconds that a command line asks for.
+pub(crate) fn grace(words: &[String]) -> Option<u64> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (flag, value) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (word.as_str(), None),
+        };
+        if GRACE_FLAGS.contains(&flag) {
+            return seconds(value.or_else(|| words.as_slice().first().map(String::as_str))?);
+        }
+    }
+    None
+}
+
+/// The grace in seconds that a variable asks for.
+pub(crate) fn grace_variable(name: &str, value: &str) -> Option<u64> {
+    let name = name.to_ascii_uppercase();
+    GRACE_VARIABLES
+        .iter()
+        .any(|known| name.ends_with(known))
+        .then(|| seconds(value))
+        .flatten()
+}
+
+/// The grace a known server takes when no flag says otherwise.
+pub(crate) fn default_grace(words: &[String]) -> Option<(&'static str, u64)> {
+    let first = program(inner(words).first()?);
+    (first == "gunicorn").then_some(("gunicorn", 30))
+}
+
+/// The name of a server whose grace a flag sets.
+pub(crate) fn server(words: &[String]) -> Option<&'static str> {
+    let known = [
+        "gunicorn",
+        "uvicorn",
+        "hypercorn",
+        "celery",
+        "daphne",
+        "granian",
+    ];
+    let names: Vec<&str> = inner(words)
+        .iter()
+        .take(4)
+        .map(|word| program(word))
+        .collect();
+    known.into_iter().find(|server| names.contains(server))
+}
+
+/// `30`, `30s`, `1m30s`, `500ms`, `1min`: whole seconds, rounded up.
+pub(crate) fn seconds(text: &str) -> Option<u64> {
+    let text = text.trim().trim_matches(['"', '\'']);
+    let mut millis: u64 = 0;
+    let mut rest = text;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = rest[digits..].trim_start();
+        let letters = rest
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "" | "s" | "sec" | "second" | "seconds" => 1_000.0,
+            "ms" | "msec" => 1.0,
+            "us" | "usec" => 0.001,
+            "m" | "min" | "minute" | "minutes" => 60_000.0,
+            "h" | "hr" | "hour" | "hours" => 3_600_000.0,
+            "d" | "day" | "days" => 86_400_000.0,
+            _ => return None,
+        };
+        // A float becomes the nearest whole number it can; no time-out comes near the limit.
+        millis = millis.saturating_add((number * unit) as u64);
+        rest = rest[letters..].trim_start();
+    }
+    Some(millis.div_ceil(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{grace, seconds, split, wrapper};
+
+    #[test]
+    fn times_are_read_as_written() {
+        assert_eq!(seconds("30"), Some(30));
+        assert_eq!(seconds("1m30s"), Some(90));
+        assert_eq!(seconds("1min 30s"), Some(90));
+        assert_eq!(seconds("500ms"), Some(1));
+        assert_eq!(seconds("infinity"), None);
+    }
+
+    #[test]
+    fn wrappers_are_seen_behind_an_init() {
+        assert_eq!(
+            wrapper(&split("tini -- npm start")),
+            Some("npm start".into())
+        );
+        assert_eq!(wrapper(&split("uv run app")), Some("uv run".into()));
+        assert_eq!(wrapper(&split("uv sync")), None);
+        assert_eq!(wrapper(&split("python -m app")), None);
+    }
+
+    #[test]
+    fn flags_give_their_grace() {
+        assert_eq!(
+            grace(&split("gunicorn app --graceful-timeout 60")),
+            Some(60)
+        );
+        assert_eq!(grace(&split("app --grace=1m")), Some(60));
+        assert_eq!(grace(&split("app --grace")), None);
+    }
+}

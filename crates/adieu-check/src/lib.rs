@@ -1,0 +1,38 @@
+//! Finds what breaks a graceful stop before it runs.
+//!
+//! Python and Rust sources are parsed, their calls are followed through the whole project, and
+//! what blocks an event loop, swallows a cancellation or loses a task is reported where the async
+//! code starts it, with the way down. Dockerfiles, compose files, Kubernetes manifests, systemd
+//! units and start scripts are read for what keeps a signal from its program.
+//!
+//! The way through this crate is the way of the data:
+//!
+//! 1. [`walk`](crate::Request) finds the files, as git sees them;
+//! 2. `python`, `rust` and `deploy` read each file, in parallel, into a small summary;
+//! 3. `program` links the summaries and spreads what blocks from callee to caller;
+//! 4. ignore comments, the [`Selection`] and the [`Baseline`] decide what is said;
+//! 5. [`report`] says it.
+
+mod baseline;
+mod check;
+mod config;
+mod deploy;
+mod depth;
+mod finding;
+mod fix;
+mod program;
+mod python;
+pub mod report;
+mod rule;
+mod rust;
+mod source;
+mod suppress;
+mod walk;
+
+pub use baseline::{Baseline, BaselineError};
+pub use check::{Outcome, Request, check};
+pub use config::{Config, ConfigError};
+pub use finding::{Finding, Notice, Place, Step};
+pub use fix::{Fix, apply as apply_fixes, apply_to_file};
+pub use rule::{Code, Rule, Selection, UnknownRules};
+pub use source::LARGEST_FILE;

@@ -1,0 +1,311 @@
+//! Follows paths to what they name, once all files are known.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::modules::{ModuleId, Modules};
+use super::unit::{FnFlags, Function, Symbol, Unit};
+
+/// Chains of re-exports and annotations longer than this are a cycle.
+const LONGEST_CHAIN: u32 = 24;
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Entity {
+    Module(ModuleId),
+    /// A function, by its number over all units.
+    Function(u32),
+    Class(u32),
+    Instance(u32),
+    /// `super()` in that class.
+    Super(u32),
+    /// An async function's unawaited result.
+    Coroutine(u32),
+    /// Outside the project, in its usual spelling.
+    External(Box<str>),
+    Unknown,
+}
+
+/// The usual spelling of an outside path, or nothing when it leads nowhere known.
+pub(crate) type Spell = fn(&str) -> Option<String>;
+
+/// All units with the tables to move between them.
+pub(crate) struct Linker<'a> {
+    units: &'a [Unit],
+    modules: &'a Modules,
+    spell: Spell,
+    /// Module to the units that make it up.
+    of_module: Arc<FxHashMap<ModuleId, Vec<u32>>>,
+    /// First global number of each unit's functions and classes.
+    first_function: Arc<[u32]>,
+    first_class: Arc<[u32]>,
+    known: FxHashMap<Box<str>, Entity>,
+}
+
+impl<'a> Linker<'a> {
+    pub(crate) fn new(units: &'a [Unit], modules: &'a Modules, spell: Spell) -> Linker<'a> {
+        let mut of_module: FxHashMap<ModuleId, Vec<u32>> = FxHashMap::default();
+        let (mut first_function, mut first_class) = (Vec::new(), Vec::new());
+        let (mut functions, mut classes) = (0, 0);
+        for (index, unit) in units.iter().enumerate() {
+            of_module.entry(unit.module).or_default().push(index as u32);
+            first_function.push(functions);
+            first_class.push(classes);
+            functions += unit.functions.len() as u32;
+            classes += unit.classes.len() as u32;
+        }
+        first_function.push(functions);
+        first_class.push(classes);
+        Linker {
+            units,
+            modules,
+            spell,
+            of_module: Arc::new(of_module),
+            first_function: first_function.into(),
+            first_class: first_class.into(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// The same tables with an empty memory, for another thread.
+    pub(crate) fn fresh(&self) -> Linker<'a> {
+        Linker {
+            units: self.units,
+            modules: self.modules,
+            spell: self.spell,
+            of_module: Arc::clone(&self.of_module),
+            first_function: Arc::clone(&self.first_function),
+            first_class: Arc::clone(&self.first_class),
+            known: FxHashMap::default(),
+        }
+    }
+
+    pub(crate) fn function_count(&self) -> usize {
+        self.first_function.last().copied().unwrap_or(0) as usize
+    }
+
+    pub(crate) fn function_number(&self, unit: usize, index: usize) -> u32 {
+        self.first_function[unit] + index as u32
+    }
+
+    /// The index of the unit a function stands in.
+    pub(crate) fn unit_of(&self, number: u32) -> usize {
+        self.first_function
+            .partition_point(|first| *first <= number)
+            .saturating_sub(1)
+    }
+
+    /// The unit a function stands in, and the function.
+    pub(crate) fn function(&self, number: u32) -> (&'a Unit, &'a Function) {
+        let unit = self.unit_of(number);
+        let unit_ref = &self.units[unit];
+        (
+            unit_ref,
+            &unit_ref.functions[(number - self.first_function[unit]) as usize],
+        )
+    }
+
+    fn class_unit(&self, number: u32) -> (usize, usize) {
+        let unit = self.first_class.partition_point(|first| *first <= number) - 1;
+        (unit, (number - self.first_class[unit]) as usize)
+    }
+
+    /// What a path names.
+    pub(crate) fn resolve(&mut self, path: &str) -> Entity {
+        self.follow(path, 0)
+    }
+
+    fn follow(&mut self, path: &str, depth: u32) -> Entity {
+        if let Some(entity) = self.known.get(path) {
+            return entity.clone();
+        }
+        if depth > LONGEST_CHAIN {
+            return Entity::Unknown;
+        }
+        let entity = self.step(path, depth);
+        // An answer cut short by the depth of one chain must not stand for all others.
+        if depth == 0 || entity != Entity::Unknown {
+            self.known.insert(path.into(), entity.clone());
+        }
+        entity
+    }
+
+    fn step(&mut self, path: &str, depth: u32) -> Entity {
+        if let Some(callee) = path.strip_suffix("()") {
+            return match self.follow(callee, depth + 1) {
+                Entity::Class(class) => Entity::Instance(class),
+                Entity::Function(function) => self.result(function, depth),
+                Entity::External(outside) => self.outside(&format!("{outside}()")),
+                _ => Entity::Unknown,
+            };
+        }
+        if let Some(future) = path.strip_suffix('!') {
+            return match self.follow(future, depth + 1) {
+                Entity::Coroutine(function) => self.annotated(function, depth),
+                Entity::External(outside) => self.outside(&format!("{outside}!")),
+                _ => Entity::Unknown,
+            };
+        }
+        match path.rsplit_once('.') {
+            Some((value, name)) => {
+                let value = self.follow(value, depth + 1);
+                self.attribute(value, name, depth)
+            }
+            None => self.root(path),
+        }
+    }
+
+    /// `@7`, `@7#3`, `@7$2`, `@7$2~`, or the first segment of an outside name.
+    fn root(&self, path: &str) -> Entity {
+        let Some(rest) = path.strip_prefix('@') else {
+            return self.outside(path);
+        };
+        let (rest, is_super) = match rest.strip_suffix('~') {
+            Some(rest) => (rest, true),
+            None => (rest, false),
+        };
+        let split = rest.find(['#', '$']);
+        let (module, item) = rest.split_at(split.unwrap_or(rest.len()));
+        let Ok(module) = module.parse::<ModuleId>() else {
+            return Entity::Unknown;
+        };
+        if item.is_empty() {
+            return Entity::Module(module);
+        }
+        let Ok(index) = item[1..].parse::<u32>() else {
+            return Entity::Unknown;
+        };
+        let Some([unit]) = self.of_module.get(&module).map(Vec::as_slice) else {
+            return Entity::Unknown;
+        };
+        let unit = *unit as usize;
+        match (item.starts_with('#'), is_super) {
+            (true, _) => Entity::Function(self.first_function[unit] + index),
+            (false, true) => Entity::Super(self.first_class[unit] + index),
+            (false, false) => Entity::Class(self.first_class[unit] + index),
+        }
+    }
+
+    fn outside(&self, path: &str) -> Entity {
+        (self.spell)(path).map_or(Entity::Unknown, |path| Entity::External(path.into()))
+    }
+
+    fn attribute(&mut self, value: Entity, name: &str, depth: u32) -> Entity {
+        let found = match value {
+            Entity::Module(module) => return self.in_module(module, name, depth),
+            Entity::Class(class) => self.member(class, name, false, depth),
+            Entity::Instance(class) => match name {
+                // Entering a context gives the object itself, near enough always.
+                "__enter__" | "__aenter__"
+                    if self.member(class, name, true, depth) != Entity::Unknown =>
+                {
+                    return Entity::Class(class);
+                }
+                _ => self.member(class, name, true, depth),
+            },
+            Entity::Super(class) => self.inherited(class, name, depth),
+            Entity::External(outside) => return self.outside(&format!("{outside}.{name}")),
+            _ => Entity::Unknown,
+        };
+        match found {
+            Entity::Function(function)
+                if self.function(function).1.flags.has(FnFlags::PROPERTY) =>
+            {
+                self.annotated(function, depth)
+            }
+            other => other,
+        }
+    }
+
+    fn in_module(&mut self, module: ModuleId, name: &str, depth: u32) -> Entity {
+        let units = self.of_module.get(&module).cloned().unwrap_or_default();
+        for index in &units {
+            let unit = &self.units[*index as usize];
+            if let Some(symbol) = unit.symbols.get(name) {
+                return self.symbol(*index as usize, *symbol, depth);
+            }
+        }
+        if let Some(child) = self.modules.child(module, name) {
+            return Entity::Module(child);
+        }
+        for index in &units {
+            let unit = &self.units[*index as usize];
+            for star in &unit.stars {
+                let path = format!("{}.{name}", unit.names.get(*star));
+                let found = self.follow(&path, depth + 1);
+                if found != Entity::Unknown {
+                    return found;
+                }
+            }
+        }
+        Entity::Unknown
+    }
+
+    fn symbol(&mut self, unit: usize, symbol: Symbol, depth: u32) -> Entity {
+        match symbol {
+            Symbol::Function(index) => Entity::Function(self.first_function[unit] + index),
+            Symbol::Class(index) => Entity::Class(self.first_class[unit] + index),
+            Symbol::Path(name) => {
+                let path = self.units[unit].names.get(name);
+                self.follow(path, depth + 1)
+            }
+            Symbol::Unknown => Entity::Unknown,
+        }
+    }
+
+    fn member(&mut self, class: u32, name: &str, instance: bool, depth: u32) -> Entity {
+        let (unit, index) = self.class_unit(class);
+        if let Some(symbol) = self.units[unit].classes[index].members.get(name) {
+            return self.symbol(unit, *symbol, depth);
+        }
+        let found = self.inherited(class, name, depth);
+        match found {
+            // `Class.attribute` of an outside base is not what an instance would see.
+            Entity::External(_) if !instance => Entity::Unknown,
+            other => other,
+        }
+    }
+
+    fn inherited(&mut self, class: u32, name: &str, depth: u32) -> Entity {
+        if depth > LONGEST_CHAIN {
+            return Entity::Unknown;
+        }
+        let (unit, index) = self.class_unit(class);
+        for base in &self.units[unit].classes[index].bases {
+            let path = self.units[unit].names.get(*base);
+            let found = match self.follow(path, depth + 1) {
+                Entity::Class(base) if base != class => self.member(base, name, true, depth + 1),
+                Entity::External(outside) => self.outside(&format!("{outside}().{name}")),
+                // A base nobody knows may well define the name: do not look past it.
+                _ => return Entity::Unknown,
+            };
+            if found != Entity::Unknown {
+                return found;
+            }
+        }
+        Entity::Unknown
+    }
+
+    fn result(&mut self, function: u32, depth: u32) -> Entity {
+        let flags = self.function(function).1.flags;
+        if flags.has(FnFlags::OPAQUE) || flags.has(FnFlags::GENERATOR) {
+            Entity::Unknown
+        } else if flags.has(FnFlags::ASYNC) {
+            Entity::Coroutine(function)
+        } else {
+            self.annotated(function, depth)
+        }
+    }
+
+    fn annotated(&mut self, function: u32, depth: u32) -> Entity {
+        let (unit, function) = self.function(function);
+        match function.returns {
+            Some(class) => {
+                let path = format!("{}()", unit.names.get(class));
+                self.follow(&path, depth + 1)
+            }
+            None => Entity::Unknown,
+        }
+    }
+}

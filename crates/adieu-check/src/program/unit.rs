@@ -1,0 +1,188 @@
+//! One file as the call graph sees it. Syntax trees are dropped once this is made.
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::modules::ModuleId;
+use crate::finding::{Finding, Place};
+use crate::fix::Fix;
+use crate::suppress::Ignore;
+
+/// A name or path of one file.
+pub(crate) type NameId = u32;
+
+/// The paths and names of one file, each stored once.
+#[derive(Debug, Default)]
+pub(crate) struct Names(IndexSet<Box<str>, FxBuildHasher>);
+
+impl Names {
+    pub(crate) fn add(&mut self, name: &str) -> NameId {
+        let index = match self.0.get_index_of(name) {
+            Some(index) => index,
+            None => self.0.insert_full(name.into()).0,
+        };
+        index as NameId
+    }
+
+    pub(crate) fn get(&self, name: NameId) -> &str {
+        self.0.get_index(name as usize).map_or("", |name| name)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// What a name at the top of a module stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Symbol {
+    Function(u32),
+    Class(u32),
+    /// An import or a value: another path to follow.
+    Path(NameId),
+    /// Bound to several things, or to something unknown.
+    Unknown,
+}
+
+/// How a call is made. A set of bits, because most calls have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CallFlags(u8);
+
+impl CallFlags {
+    /// `await call()`, or handed to something that awaits it.
+    pub(crate) const AWAITED: CallFlags = CallFlags(1);
+    /// A zero time-out, `block=False` and the like.
+    pub(crate) const POLLS: CallFlags = CallFlags(2);
+    /// The result is iterated on the spot, so a generator runs here.
+    pub(crate) const ITERATED: CallFlags = CallFlags(4);
+    /// Inside `finally`.
+    pub(crate) const IN_FINALLY: CallFlags = CallFlags(8);
+    /// Not called here: handed to a thread that will call it.
+    pub(crate) const HANDED: CallFlags = CallFlags(32);
+    /// In the program's main before its first await: nothing else runs yet.
+    pub(crate) const AT_START: CallFlags = CallFlags(64);
+    /// Its coroutine becomes a task of its own or runs under a time-out.
+    pub(crate) const SPAWNED: CallFlags = CallFlags(16);
+
+    pub(crate) fn has(self, other: CallFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, other: CallFlags) {
+        self.0 |= other.0;
+    }
+}
+
+/// One call in a function.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) target: NameId,
+    pub(crate) place: Place,
+    pub(crate) flags: CallFlags,
+}
+
+/// What kind of function it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FnFlags(u16);
+
+impl FnFlags {
+    /// Its body runs on the event loop.
+    pub(crate) const ASYNC: FnFlags = FnFlags(1);
+    /// Calls do not run its body here: a decorator took it over, or it is abstract.
+    pub(crate) const OPAQUE: FnFlags = FnFlags(2);
+    /// Calling it makes a generator; its body runs when that is iterated.
+    pub(crate) const GENERATOR: FnFlags = FnFlags(4);
+    /// Reading the attribute calls it.
+    pub(crate) const PROPERTY: FnFlags = FnFlags(8);
+    /// Test code.
+    pub(crate) const TEST: FnFlags = FnFlags(16);
+    /// An ordinary function that the event loop calls.
+    pub(crate) const CALLBACK: FnFlags = FnFlags(32);
+    /// Awaits in a loop that only a cancellation ends.
+    pub(crate) const FOREVER: FnFlags = FnFlags(64);
+    /// Starts the program.
+    pub(crate) const ENTRY: FnFlags = FnFlags(128);
+
+    pub(crate) fn has(self, other: FnFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, other: FnFlags) {
+        self.0 |= other.0;
+    }
+}
+
+/// One function, method or nested function.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// As a person would write it: `Class.method`, `outer.inner`.
+    pub(crate) name: Box<str>,
+    pub(crate) flags: FnFlags,
+    /// The class a call gives an instance of, from the annotation.
+    pub(crate) returns: Option<NameId>,
+    pub(crate) calls: Vec<Call>,
+    /// Where each awaited clean-up without a shield stands in a `finally`.
+    pub(crate) bare_cleanups: Vec<Place>,
+    /// Where it writes the program's state over the old one.
+    pub(crate) in_place_save: Option<Place>,
+}
+
+/// One class, with what its instances hold.
+#[derive(Debug, Default)]
+pub(crate) struct Class {
+    pub(crate) bases: Vec<NameId>,
+    pub(crate) members: FxHashMap<Box<str>, Symbol>,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) path: Arc<str>,
+    pub(crate) module: ModuleId,
+    pub(crate) names: Names,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) symbols: FxHashMap<Box<str>, Symbol>,
+    /// Modules whose names are all imported.
+    pub(crate) stars: Vec<NameId>,
+    /// Findings that needed no other file.
+    pub(crate) findings: Vec<Finding>,
+    /// Where ordinary functions make a runtime.
+    pub(crate) runtimes: Vec<Place>,
+    /// Repairs for findings that the call graph may make, by place.
+    pub(crate) fixes: FxHashMap<Place, Fix>,
+    pub(crate) ignores: Vec<Ignore>,
+    pub(crate) facts: Facts,
+}
+
+/// What a file says about the program it is part of.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// Something here handles SIGTERM, or hands the process to a server that does.
+    pub(crate) handles_signals: bool,
+    /// Coroutine functions run from the `__main__` block.
+    pub(crate) mains: Vec<(NameId, Place)>,
+    /// Starts a runtime of its own: `#[tokio::main]`.
+    pub(crate) serves: bool,
+}
+
+impl Unit {
+    pub(crate) fn new(path: Arc<str>, module: ModuleId) -> Unit {
+        Unit {
+            path,
+            module,
+            names: Names::default(),
+            functions: Vec::new(),
+            classes: Vec::new(),
+            symbols: FxHashMap::default(),
+            stars: Vec::new(),
+            findings: Vec::new(),
+            runtimes: Vec::new(),
+            fixes: FxHashMap::default(),
+            ignores: Vec::new(),
+            facts: Facts::default(),
+        }
+    }
+}

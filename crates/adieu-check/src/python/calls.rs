@@ -1,0 +1,274 @@
+//! The calls of a function, how they are made, and what they give away about the program.
+
+use ruff_python_ast::visitor::Visitor;
+use ruff_python_ast::{Expr, ExprCall, StmtWith};
+use ruff_text_size::Ranged;
+
+use super::extract::{Frame, Reader};
+use super::{known, rules};
+use crate::fix::Fix;
+use crate::program::{Call, CallFlags};
+use crate::rule;
+
+impl<'a> Reader<'a, '_> {
+    pub(super) fn add_call(&mut self, call: &'a ExprCall, mut flags: CallFlags) {
+        let mut path = std::mem::take(&mut self.buffer);
+        path.clear();
+        let has_path = self.scopes.path_into(&call.func, &mut path);
+        if has_path {
+            self.note(call, &path);
+        } else if let Expr::Attribute(attribute) = &*call.func {
+            self.note_method(attribute.attr.as_str());
+        }
+        let worth = has_path
+            && match path.strip_prefix('@') {
+                Some(_) => true,
+                None => {
+                    known::is_known_root(path.split(['.', '(']).next().unwrap_or(""))
+                        || path.starts_with("builtins.")
+                }
+            };
+        if worth && let Some(function) = self.frames.last().and_then(|frame| frame.function) {
+            if self.finally_depth > 0 {
+                flags.set(CallFlags::IN_FINALLY);
+            }
+            if polls(call) {
+                flags.set(CallFlags::POLLS);
+            }
+            if !path.starts_with("builtins.")
+                || matches!(path.as_str(), "builtins.open" | "builtins.input")
+            {
+                let entry = Call {
+                    target: self.unit.names.add(&path),
+                    place: self.place(call),
+                    flags,
+                };
+                self.unit.functions[function as usize].calls.push(entry);
+            }
+        }
+        let inner = if has_path && known::takes_coroutines(&path) {
+            let mut inner = CallFlags::AWAITED;
+            if known::spawns(&path) {
+                inner.set(CallFlags::SPAWNED);
+            }
+            inner
+        } else if has_path && consumes(&path) {
+            CallFlags::ITERATED
+        } else if is_spawn_method(&call.func) {
+            CallFlags::SPAWNED
+        } else {
+            CallFlags::default()
+        };
+        if hands_over(if has_path { &path } else { "" }, &call.func) {
+            let keywords = call.arguments.keywords.iter().map(|keyword| &keyword.value);
+            for argument in call.arguments.args.iter().chain(keywords) {
+                self.refer(argument, CallFlags::HANDED);
+            }
+        }
+        if let Expr::Attribute(attribute) = &*call.func
+            && let Some(position) = called_back(attribute.attr.as_str())
+            && let Some(callback) = call.arguments.find_positional(position)
+        {
+            self.refer(callback, CallFlags::default());
+        }
+        self.buffer = path;
+        self.visit_expr(&call.func);
+        for argument in &call.arguments.args {
+            self.visit_with(argument, inner);
+        }
+        for keyword in &call.arguments.keywords {
+            self.visit_with(&keyword.value, inner);
+        }
+    }
+
+    /// A function among the arguments: given to a thread, or to the loop, which calls it itself.
+    fn refer(&mut self, argument: &'a Expr, flags: CallFlags) {
+        let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
+            return;
+        };
+        let is_name = matches!(argument, Expr::Name(_) | Expr::Attribute(_));
+        let path = is_name.then(|| self.scopes.path(argument)).flatten();
+        if let Some(path) = path.filter(|path| path.starts_with('@')) {
+            let target = self.unit.names.add(&path);
+            let place = self.place(argument);
+            let call = Call {
+                target,
+                place,
+                flags,
+            };
+            self.unit.functions[function as usize].calls.push(call);
+        }
+    }
+
+    pub(super) fn visit_with(&mut self, expr: &'a Expr, flags: CallFlags) {
+        match expr {
+            Expr::Call(call) => self.add_call(call, flags),
+            Expr::Starred(starred) => self.visit_with(&starred.value, flags),
+            _ => self.visit_expr(expr),
+        }
+    }
+
+    /// Facts about the program that a call gives away.
+    pub(super) fn note(&mut self, call: &'a ExprCall, path: &str) {
+        if let Expr::Attribute(attribute) = &*call.func {
+            self.note_method(attribute.attr.as_str());
+        }
+        match path {
+            "asyncio.get_running_loop" | "asyncio.current_task" | "asyncio._get_running_loop"
+            | "sniffio.current_async_library" => {
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.knows_loop = true;
+                }
+            }
+            "signal.signal" => {
+                self.unit.facts.handles_signals = true;
+                let call = rules::SignalCall::new(self, call);
+                self.signal_calls.extend(call);
+            }
+            "nest_asyncio.apply" => self.report(
+                call,
+                rule::NEST_ASYNCIO,
+                "`nest_asyncio` lets a loop run inside itself: cancellation and shutdown lose their order; await instead",
+            ),
+            "signal.sigwait" | "anyio.open_signal_receiver" | "uvicorn.run" | "uvicorn.Server"
+            | "hypercorn.asyncio.serve" | "aiorun.run" | "granian.Granian" => self.unit.facts.handles_signals = true,
+            "fastapi.FastAPI" | "starlette.applications.Starlette" | "aiohttp.web.Application" | "aiohttp.web.run_app"
+            | "litestar.Litestar" | "quart.Quart" | "sanic.Sanic" => self.unit.facts.handles_signals = true,
+            "asyncio.run" if self.frames.is_empty() => {
+                if let Some(Expr::Call(main)) = call.arguments.args.first()
+                    && let Some(main) = self.scopes.path(&main.func)
+                {
+                    let main = (self.unit.names.add(&main), self.place(call));
+                    self.unit.facts.mains.push(main);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_method(&mut self, method: &str) {
+        if matches!(
+            method,
+            "add_signal_handler"
+                | "start_polling"
+                | "run_polling"
+                | "run_app"
+                | "install_signal_handlers"
+        ) {
+            self.unit.facts.handles_signals = true;
+        }
+    }
+
+    /// A thread's lock held while this coroutine waits: every other task that wants it stops the loop.
+    pub(super) fn note_held(&mut self, item: &'a ruff_python_ast::WithItem, stmt: &'a StmtWith) {
+        let Some(Frame {
+            is_async: true,
+            function: Some(function),
+            ..
+        }) = self.frames.last()
+        else {
+            return;
+        };
+        let function = *function as usize;
+        if matches!(item.context_expr, Expr::Name(_) | Expr::Attribute(_))
+            && let Some(path) = self.scopes.path(&item.context_expr)
+            && rules::has_await(&stmt.body)
+        {
+            let target = self.unit.names.add(&format!("{path}.__hold__"));
+            let held = Call {
+                target,
+                place: self.place(&item.context_expr),
+                flags: CallFlags::default(),
+            };
+            self.unit.functions[function].calls.push(held);
+        }
+    }
+
+    /// `time.sleep(x)` as a statement of a coroutine that awaits elsewhere may become an await: the
+    /// function gives way already, and `asyncio` is at hand.
+    pub(super) fn offer_sleep(&mut self, call: &'a ExprCall) {
+        let in_async = matches!(self.frames.last(), Some(Frame { is_async: true, .. }));
+        if !in_async
+            || self.with_depth > 0
+            || self.scopes.path(&call.func).as_deref() != Some("time.sleep")
+        {
+            return;
+        }
+        let has_asyncio =
+            self.scopes.top.get("asyncio").and_then(Option::as_deref) == Some("asyncio");
+        let shadowed = self
+            .scopes
+            .stack
+            .iter()
+            .any(|scope| scope.names.contains_key("asyncio"));
+        if has_asyncio && !shadowed {
+            let (start, end) = (call.func.start().to_usize(), call.func.end().to_usize());
+            let fix = Fix {
+                start,
+                end,
+                text: "await asyncio.sleep".to_owned(),
+            };
+            self.unit.fixes.insert(self.place(call), fix);
+        }
+    }
+}
+
+/// A zero or a false among the arguments: `timeout=0`, `block=False`, `WNOHANG`.
+fn polls(call: &ExprCall) -> bool {
+    call.arguments
+        .args
+        .iter()
+        .chain(call.arguments.keywords.iter().map(|keyword| &keyword.value))
+        .any(|argument| match argument {
+            Expr::BooleanLiteral(literal) => !literal.value,
+            Expr::NumberLiteral(literal) => match &literal.value {
+                ruff_python_ast::Number::Int(int) => int.as_u8() == Some(0),
+                ruff_python_ast::Number::Float(float) => *float == 0.0,
+                ruff_python_ast::Number::Complex { .. } => false,
+            },
+            Expr::Attribute(attribute) => attribute.attr.as_str() == "WNOHANG",
+            _ => false,
+        })
+}
+
+fn consumes(path: &str) -> bool {
+    matches!(
+        path.strip_prefix("builtins."),
+        Some(
+            "list"
+                | "tuple"
+                | "set"
+                | "sum"
+                | "any"
+                | "all"
+                | "next"
+                | "sorted"
+                | "dict"
+                | "max"
+                | "min"
+        )
+    )
+}
+
+/// Where the callback stands in a method that tells the event loop to call an ordinary function.
+fn called_back(method: &str) -> Option<usize> {
+    match method {
+        "call_soon" | "call_soon_threadsafe" => Some(0),
+        "call_later" | "call_at" | "add_signal_handler" | "add_reader" | "add_writer" => Some(1),
+        _ => None,
+    }
+}
+
+/// Calls that run their argument in another thread.
+fn hands_over(path: &str, func: &Expr) -> bool {
+    matches!(
+        path,
+        "asyncio.to_thread" | "threading.Thread" | "anyio.to_thread.run_sync"
+    ) || matches!(func, Expr::Attribute(attribute)
+            if matches!(attribute.attr.as_str(), "run_in_executor" | "async_add_executor_job" | "submit"))
+}
+
+/// `group.create_task(...)` on whatever object.
+fn is_spawn_method(func: &Expr) -> bool {
+    matches!(func, Expr::Attribute(attribute) if matches!(attribute.attr.as_str(), "create_task" | "create_background_task"))
+}

@@ -1,0 +1,322 @@
+//! One pass over one file: names, classes, functions, and the calls they make.
+
+use std::sync::Arc;
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Comprehension, ExceptHandler, Expr, Stmt, StmtTry, StmtWith};
+use ruff_text_size::Ranged;
+use rustc_hash::FxHashMap;
+
+use super::bindings::{self, Owner, Scope};
+use super::imports::Position;
+use super::paths::Scopes;
+use super::{rules, spelling};
+use crate::depth::{self, Syntax};
+use crate::finding::{Finding, Place};
+use crate::program::{CallFlags, ModuleId, Modules, Unit};
+use crate::rule::{self, Code};
+use crate::source::Lines;
+use crate::suppress;
+
+/// Reads one Python file. What cannot be parsed is a finding; what can be is still looked at.
+pub(crate) fn extract(
+    source: &str,
+    path: &Arc<str>,
+    folder: &str,
+    module: ModuleId,
+    modules: &Modules,
+    is_test: bool,
+) -> Unit {
+    let mut unit = Unit::new(Arc::clone(path), module);
+    if depth::too_deep(source, Syntax::Python) {
+        unit.findings.push(Finding::new(
+            path,
+            Place::TOP,
+            rule::SYNTAX,
+            "is nested too deeply to be checked",
+        ));
+        return unit;
+    }
+    let parsed =
+        ruff_python_parser::parse_unchecked_source(source, ruff_python_ast::PySourceType::Python);
+    let lines = Lines::new(source);
+    if let Some(error) = parsed.errors().first() {
+        let place = lines.place(source, error.location.start().to_usize());
+        unit.findings.push(Finding::new(
+            path,
+            place,
+            rule::SYNTAX,
+            format!("syntax error: {}", error.error),
+        ));
+    }
+    if memchr::memmem::find(source.as_bytes(), b"adieu:").is_some() {
+        let comments = parsed
+            .tokens()
+            .iter()
+            .filter(|token| token.kind().is_comment());
+        let comments =
+            comments.map(|token| token.range().start().to_usize()..token.range().end().to_usize());
+        unit.ignores = suppress::read_all(source, &lines, comments);
+    }
+    let body = parsed.suite();
+    let position = Position { modules, folder };
+    let mut top = FxHashMap::default();
+    bindings::collect(body, position, &mut top, &mut Vec::new());
+    let has_star = top.remove("*").is_some();
+    let scopes = Scopes {
+        position,
+        module,
+        has_star,
+        top,
+        stack: Vec::new(),
+    };
+    let mut reader = Reader {
+        source,
+        lines: &lines,
+        unit,
+        scopes,
+        frames: Vec::new(),
+        is_test,
+        imports_asyncio: false,
+        mentions_stop: memchr::memmem::find(source.as_bytes(), b".stop()").is_some(),
+        mentions_wait_closed: memchr::memmem::find(source.as_bytes(), b"wait_closed").is_some(),
+        signal_calls: Vec::new(),
+        branch_depth: 0,
+        finally_depth: 0,
+        with_depth: 0,
+        buffer: String::new(),
+        qualified: String::new(),
+    };
+    reader.visit_body(body);
+    rules::on_module(&mut reader, body);
+    reader.unit
+}
+
+/// The function being read.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// Its index in the unit; none in a lambda, whose calls happen who knows where.
+    pub(crate) function: Option<u32>,
+    pub(crate) is_async: bool,
+    /// Looks whether a loop runs before it acts, so it knows what it does.
+    pub(super) knows_loop: bool,
+    pub(super) generates: bool,
+    pub(super) self_name: Option<Box<str>>,
+    /// Branches outside the function do not make its own bindings doubtful.
+    pub(super) outer_branch: u32,
+    pub(super) outer_finally: u32,
+}
+
+/// The state of one pass.
+pub(crate) struct Reader<'a, 'm> {
+    pub(crate) source: &'a str,
+    pub(crate) lines: &'a Lines,
+    pub(crate) unit: Unit,
+    pub(crate) scopes: Scopes<'a, 'm>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) is_test: bool,
+    pub(crate) imports_asyncio: bool,
+    /// Words that some rules need: looked for once a file, not once a function.
+    pub(crate) mentions_stop: bool,
+    pub(crate) mentions_wait_closed: bool,
+    pub(crate) signal_calls: Vec<rules::SignalCall>,
+    pub(super) branch_depth: u32,
+    pub(super) finally_depth: u32,
+    /// Inside `with`: perhaps a lock, and an await there would be new.
+    pub(super) with_depth: u32,
+    pub(super) buffer: String,
+    pub(super) qualified: String,
+}
+
+impl<'a> Reader<'a, '_> {
+    pub(crate) fn place(&self, node: &impl Ranged) -> Place {
+        self.lines.place(self.source, node.start().to_usize())
+    }
+
+    pub(crate) fn report(&mut self, node: &impl Ranged, code: Code, message: impl Into<String>) {
+        if !self.is_test {
+            let finding = Finding::new(&self.unit.path, self.place(node), code, message);
+            self.unit.findings.push(finding);
+        }
+    }
+
+    fn visit_with_stmt(&mut self, stmt: &'a StmtWith) {
+        for item in &stmt.items {
+            // Entering runs a generator made by `contextmanager`.
+            let flags = if stmt.is_async {
+                CallFlags::AWAITED
+            } else {
+                CallFlags::ITERATED
+            };
+            self.visit_with(&item.context_expr, flags);
+            if !stmt.is_async {
+                self.note_held(item, stmt);
+            }
+            if let Some(target) = &item.optional_vars {
+                let enter = if stmt.is_async {
+                    ".__aenter__()"
+                } else {
+                    ".__enter__()"
+                };
+                let value = self
+                    .scopes
+                    .path(&item.context_expr)
+                    .map(|path| path + enter);
+                let value = value.and_then(|value| {
+                    if value.starts_with('@') {
+                        Some(value)
+                    } else {
+                        spelling::spell(&value)
+                    }
+                });
+                self.assign(target, value, false);
+            }
+        }
+        self.with_depth += u32::from(!stmt.is_async);
+        self.visit_body(&stmt.body);
+        self.with_depth -= u32::from(!stmt.is_async);
+    }
+
+    fn visit_try(&mut self, stmt: &'a StmtTry) {
+        self.branch_depth += 1;
+        self.visit_body(&stmt.body);
+        for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
+            self.visit_body(&handler.body);
+        }
+        self.visit_body(&stmt.orelse);
+        self.branch_depth -= 1;
+        self.finally_depth += 1;
+        self.visit_body(&stmt.finalbody);
+        self.finally_depth -= 1;
+    }
+
+    fn visit_comprehensions(&mut self, generators: &'a [Comprehension], elements: &[&'a Expr]) {
+        let mut names = FxHashMap::default();
+        for generator in generators {
+            bindings::collect_target(&generator.target, &mut names);
+        }
+        self.scopes.stack.push(Scope {
+            owner: Owner::Function(None),
+            names,
+        });
+        for generator in generators {
+            self.visit_with(&generator.iter, CallFlags::ITERATED);
+            generator
+                .ifs
+                .iter()
+                .for_each(|condition| self.visit_expr(condition));
+        }
+        elements.iter().for_each(|element| self.visit_expr(element));
+        self.scopes.stack.pop();
+    }
+}
+
+impl<'a> Visitor<'a> for Reader<'a, '_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::FunctionDef(def) => self.visit_function(def),
+            Stmt::ClassDef(def) => self.visit_class(def),
+            Stmt::Import(_) | Stmt::ImportFrom(_) => self.bind_import(stmt),
+            Stmt::Assign(assign) => {
+                self.visit_expr(&assign.value);
+                let value = self.scopes.value(&assign.value);
+                let is_none = assign.value.is_none_literal_expr();
+                for target in &assign.targets {
+                    self.visit_expr(target);
+                    self.assign(target, value.clone(), is_none);
+                }
+            }
+            Stmt::AnnAssign(assign) => {
+                if let Some(value) = &assign.value {
+                    self.visit_expr(value);
+                }
+                let class = self.scopes.annotation(&assign.annotation);
+                let value = match class {
+                    Some(class) => spelling::spell(&format!("{class}()")),
+                    None => assign
+                        .value
+                        .as_deref()
+                        .and_then(|value| self.scopes.value(value)),
+                };
+                self.assign(&assign.target, value, false);
+            }
+            Stmt::With(with) => self.visit_with_stmt(with),
+            Stmt::Try(stmt) => self.visit_try(stmt),
+            Stmt::For(stmt) => {
+                self.visit_with(&stmt.iter, CallFlags::ITERATED);
+                self.assign(&stmt.target, None, false);
+                self.branch_depth += 1;
+                self.visit_body(&stmt.body);
+                self.visit_body(&stmt.orelse);
+                self.branch_depth -= 1;
+            }
+            Stmt::If(_) | Stmt::While(_) | Stmt::Match(_) => {
+                self.branch_depth += 1;
+                visitor::walk_stmt(self, stmt);
+                self.branch_depth -= 1;
+            }
+            Stmt::Expr(expr) => {
+                if let Expr::Call(call) = &*expr.value {
+                    rules::check_dropped(self, call);
+                    self.offer_sleep(call);
+                }
+                self.visit_expr(&expr.value);
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Call(call) => self.add_call(call, CallFlags::default()),
+            Expr::Await(inner) => self.visit_with(&inner.value, CallFlags::AWAITED),
+            Expr::Yield(_) => {
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.generates = true;
+                }
+                visitor::walk_expr(self, expr);
+            }
+            Expr::YieldFrom(inner) => {
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.generates = true;
+                }
+                self.visit_with(&inner.value, CallFlags::ITERATED);
+            }
+            Expr::Lambda(lambda) => {
+                let mut names = FxHashMap::default();
+                if let Some(parameters) = &lambda.parameters {
+                    bindings::collect_parameters(parameters, &mut names);
+                }
+                self.scopes.stack.push(Scope {
+                    owner: Owner::Function(None),
+                    names,
+                });
+                self.frames.push(Frame {
+                    function: None,
+                    is_async: false,
+                    knows_loop: false,
+                    generates: false,
+                    self_name: None,
+                    outer_branch: self.branch_depth,
+                    outer_finally: self.finally_depth,
+                });
+                self.visit_expr(&lambda.body);
+                self.frames.pop();
+                self.scopes.stack.pop();
+            }
+            Expr::ListComp(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
+            Expr::SetComp(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
+            Expr::Generator(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
+            Expr::Named(named) => {
+                self.visit_expr(&named.value);
+                let value = self.scopes.value(&named.value);
+                self.assign(&named.target, value, false);
+            }
+            // Nothing inside can call.
+            Expr::Name(_) | Expr::StringLiteral(_) | Expr::NumberLiteral(_) => {}
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+
+    fn visit_annotation(&mut self, _: &'a Expr) {}
+}

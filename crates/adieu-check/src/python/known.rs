@@ -1,0 +1,133 @@
+//! What else is known of the libraries: loops, tasks, decorators.
+
+/// Whether a path below `asyncio` is an event loop.
+pub(crate) fn is_loop(path: &str) -> bool {
+    matches!(
+        path,
+        "get_event_loop()"
+            | "get_running_loop()"
+            | "new_event_loop()"
+            | "AbstractEventLoop()"
+            | "BaseEventLoop()"
+            | "SelectorEventLoop()"
+            | "ProactorEventLoop()"
+    )
+}
+
+/// First segments of every path this file knows: other outside calls need not be remembered.
+pub(crate) fn is_known_root(root: &str) -> bool {
+    matches!(
+        root,
+        "time"
+            | "requests"
+            | "urllib"
+            | "urllib3"
+            | "httpx"
+            | "http"
+            | "subprocess"
+            | "os"
+            | "io"
+            | "codecs"
+            | "gzip"
+            | "bz2"
+            | "lzma"
+            | "tarfile"
+            | "zipfile"
+            | "shutil"
+            | "glob"
+            | "pathlib"
+            | "sqlite3"
+            | "psycopg2"
+            | "psycopg"
+            | "pymysql"
+            | "MySQLdb"
+            | "mysql"
+            | "cx_Oracle"
+            | "oracledb"
+            | "pymssql"
+            | "pyodbc"
+            | "redis"
+            | "pymongo"
+            | "sqlalchemy"
+            | "getpass"
+            | "sys"
+            | "threading"
+            | "multiprocessing"
+            | "queue"
+            | "concurrent"
+            | "asyncio"
+            | "nest_asyncio"
+            | "socket"
+            | "smtplib"
+            | "ftplib"
+            | "telnetlib"
+            | "paramiko"
+            | "posixpath"
+            | "ntpath"
+            | "signal"
+            | "contextlib"
+            | "functools"
+            | "typing"
+            | "abc"
+    )
+}
+
+/// Whether a path can lead to anything a rule knows. Most outside names cannot, and are not kept.
+pub(crate) fn leads_somewhere(path: &str) -> bool {
+    path.starts_with('@') || is_known_root(path.split(['.', '(']).next().unwrap_or(path))
+}
+
+/// Home Assistant's decorator, from an integration or from inside of the project that defines it.
+pub(crate) fn marks_callback(decorator: &str) -> bool {
+    let own = decorator
+        .strip_prefix('@')
+        .and_then(|path| path.split_once('.'));
+    decorator == "homeassistant.core.callback" || own.is_some_and(|(_, name)| name == "callback")
+}
+
+/// Decorators under which a function still runs where it is called.
+pub(crate) fn keeps_body(decorator: &str) -> bool {
+    matches!(
+        decorator,
+        "builtins.staticmethod"
+            | "builtins.classmethod"
+            | "builtins.property"
+            | "functools.wraps()"
+            | "functools.cache"
+            | "functools.lru_cache"
+            | "functools.lru_cache()"
+            | "functools.cached_property"
+            | "typing.final"
+            | "typing.override"
+            | "typing_extensions.override"
+            | "typing.no_type_check"
+            | "typing_extensions.deprecated()"
+            | "warnings.deprecated()"
+            | "contextlib.contextmanager"
+    )
+}
+
+/// Calls that await, or run as a task, the coroutines among their arguments.
+pub(crate) fn takes_coroutines(path: &str) -> bool {
+    path.strip_prefix("asyncio.").is_some_and(|rest| {
+        matches!(
+            rest,
+            "wait_for"
+                | "gather"
+                | "shield"
+                | "create_task"
+                | "ensure_future"
+                | "wait"
+                | "as_completed"
+        ) || rest.ends_with(".create_task")
+    }) || matches!(path, "anyio.create_task_group().start_soon")
+}
+
+/// Of those, the ones that make a task of its own or cancel from outside.
+pub(crate) fn spawns(path: &str) -> bool {
+    path.ends_with("create_task")
+        || matches!(
+            path,
+            "asyncio.ensure_future" | "asyncio.wait_for" | "asyncio.gather"
+        )
+}

@@ -1,0 +1,296 @@
+//! The rules that need the whole program: what async code reaches, and how the program is run.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{blocking, spelling};
+use crate::finding::{Finding, Step};
+use crate::program::{
+    Call, CallFlags, Entity, FnFlags, Linker, Modules, Reach, Target, Targets, Unit, blocks, runs,
+    spoken,
+};
+use crate::rule::{self, Code};
+
+/// Words in the name of a function that runs while the program stops.
+const STOPS: &[&str] = &[
+    "shutdown", "stop", "close", "aclose", "cleanup", "teardown", "aexit", "exit",
+];
+
+struct Project<'a> {
+    units: &'a [Unit],
+    linker: Linker<'a>,
+    targets: Targets,
+    reach: Reach,
+    found: Vec<Finding>,
+}
+
+/// All findings that need more than one function.
+pub(crate) fn findings(units: &[Unit], modules: &Modules) -> Vec<Finding> {
+    let linker = Linker::new(units, modules, spelling::spell);
+    let targets = Targets::resolve(&linker, units, blocking::blocking);
+    let reach = Reach::new(&linker, units, &targets);
+    let mut project = Project {
+        units,
+        linker,
+        targets,
+        reach,
+        found: Vec::new(),
+    };
+    project.blocking();
+    project.cleanups();
+    project.saves();
+    project.second_loops();
+    project.mains();
+    project.found
+}
+
+impl<'a> Project<'a> {
+    fn blocking(&mut self) {
+        for (index, unit) in self.units.iter().enumerate() {
+            for function in &unit.functions {
+                let on_loop =
+                    function.flags.has(FnFlags::ASYNC) || function.flags.has(FnFlags::CALLBACK);
+                if !on_loop || function.flags.has(FnFlags::TEST) {
+                    continue;
+                }
+                for call in &function.calls {
+                    self.blocking_call(index, unit, call);
+                }
+            }
+        }
+    }
+
+    fn blocking_call(&mut self, index: usize, unit: &'a Unit, call: &Call) {
+        if call.flags.has(CallFlags::HANDED) {
+            return;
+        }
+        match self.targets.of(index, call) {
+            Some(Target::Leaf(leaf, outside)) if blocks(call, *leaf, outside) => {
+                if is_forgiven(leaf.code, call) {
+                    return;
+                }
+                let said = spoken(outside);
+                let message = match (leaf.code, said.strip_suffix(".__hold__")) {
+                    (_, Some(lock)) => format!("`{lock}` stops the event loop: {}", leaf.instead),
+                    (rule::NESTED_LOOP, None) => {
+                        format!("`{said}` inside async code: {}", leaf.instead)
+                    }
+                    _ => format!("`{said}` blocks the event loop; {}", leaf.instead),
+                };
+                let fix = if leaf.code == rule::BLOCKING_SLEEP {
+                    unit.fixes.get(&call.place).cloned()
+                } else {
+                    None
+                };
+                self.found
+                    .push(Finding::new(&unit.path, call.place, leaf.code, message).with_fix(fix));
+            }
+            Some(Target::Function(callee)) if runs(self.linker.function(*callee).1.flags, call) => {
+                let callee = *callee;
+                let codes = self
+                    .reach
+                    .codes(callee)
+                    .filter(|code| !is_forgiven(*code, call));
+                for code in codes.collect::<Vec<_>>() {
+                    let way = self.reach.trace(&self.linker, &self.targets, callee, code);
+                    let (_, body) = self.linker.function(callee);
+                    let Some(last) = way.last() else { continue };
+                    let message = match code {
+                        rule::NESTED_LOOP => {
+                            format!(
+                                "`{}` starts an event loop inside the running one: it reaches `{}`",
+                                body.name, last.call
+                            )
+                        }
+                        _ => format!(
+                            "`{}` blocks the event loop: it reaches `{}`",
+                            body.name, last.call
+                        ),
+                    };
+                    let mut finding = Finding::new(&unit.path, call.place, code, message);
+                    let place = call.place;
+                    finding.trace = vec![Step {
+                        path: unit.path.clone(),
+                        place,
+                        call: body.name.to_string(),
+                    }];
+                    finding.trace.extend(way);
+                    self.found.push(finding);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Calls that lead to a function of the project, with the unit they stand in.
+    fn edges(&self) -> impl Iterator<Item = (usize, u32, &'a Call, u32)> + '_ {
+        self.units
+            .iter()
+            .enumerate()
+            .flat_map(move |(unit_index, unit)| {
+                unit.functions
+                    .iter()
+                    .enumerate()
+                    .flat_map(move |(index, function)| {
+                        let caller = self.linker.function_number(unit_index, index);
+                        function.calls.iter().filter_map(move |call| {
+                            match self.targets.of(unit_index, call) {
+                                Some(Target::Function(callee)) => {
+                                    Some((unit_index, caller, call, *callee))
+                                }
+                                _ => None,
+                            }
+                        })
+                    })
+            })
+    }
+
+    fn cleanups(&mut self) {
+        let spawned: FxHashSet<u32> = self
+            .edges()
+            .filter(|(_, _, call, _)| call.flags.has(CallFlags::SPAWNED))
+            .map(|(_, _, _, callee)| callee)
+            .collect();
+        let mut spawned: Vec<u32> = spawned.into_iter().collect();
+        spawned.sort_unstable();
+        for number in spawned {
+            let (unit, function) = self.linker.function(number);
+            if function.flags.has(FnFlags::TEST) {
+                continue;
+            }
+            for place in &function.bare_cleanups {
+                let message = format!(
+                    "`{}` runs as a task: a second cancellation cuts this clean-up in two; wrap it in `asyncio.shield` \
+                     or give it a time-out",
+                    function.name
+                );
+                self.found.push(Finding::new(
+                    &unit.path,
+                    *place,
+                    rule::UNSHIELDED_CLEANUP,
+                    message,
+                ));
+            }
+        }
+    }
+
+    fn saves(&mut self) {
+        let on_the_way_out: FxHashSet<u32> = self
+            .edges()
+            .filter(|(_, caller, call, _)| {
+                call.flags.has(CallFlags::IN_FINALLY)
+                    || is_stop(&self.linker.function(*caller).1.name)
+            })
+            .map(|(_, _, _, callee)| callee)
+            .collect();
+        for number in 0..self.linker.function_count() as u32 {
+            let (unit, function) = self.linker.function(number);
+            let Some(place) = function.in_place_save else {
+                continue;
+            };
+            if is_stop(&function.name) || on_the_way_out.contains(&number) {
+                let message = format!(
+                    "`{}` overwrites the state while the program stops: a kill in the middle leaves half a file; write \
+                     a temporary file beside it and `os.replace` it",
+                    function.name
+                );
+                self.found.push(Finding::new(
+                    &unit.path,
+                    place,
+                    rule::NON_ATOMIC_SAVE,
+                    message,
+                ));
+            }
+        }
+    }
+
+    /// Loops started off the main path: in a thread, or in a helper that no entry point calls.
+    fn second_loops(&mut self) {
+        let mut found = Vec::new();
+        for (unit_index, _, call, callee) in self.edges() {
+            let starts = self
+                .reach
+                .codes(callee)
+                .any(|code| code == rule::NESTED_LOOP);
+            let (_, function) = self.linker.function(callee);
+            if call.flags.has(CallFlags::HANDED) && starts && !function.flags.has(FnFlags::TEST) {
+                let unit = &self.units[unit_index];
+                let message = format!(
+                    "`{}` runs a second event loop in a thread: a stop of the first one does not reach it; use \
+                     `asyncio.run_coroutine_threadsafe` or a task",
+                    function.name
+                );
+                let mut finding = Finding::new(&unit.path, call.place, rule::SECOND_LOOP, message);
+                finding.trace =
+                    self.reach
+                        .trace(&self.linker, &self.targets, callee, rule::NESTED_LOOP);
+                found.push(finding);
+            }
+        }
+        self.found.append(&mut found);
+    }
+
+    /// Programs that run for ever and never hear of SIGTERM.
+    fn mains(&mut self) {
+        let mut awaits: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for (_, caller, call, callee) in self.edges() {
+            if !call.flags.has(CallFlags::HANDED) {
+                awaits.entry(caller).or_default().push(callee);
+            }
+        }
+        for unit in self.units {
+            for (main, place) in &unit.facts.mains {
+                let Entity::Function(main) = self.linker.resolve(unit.names.get(*main)) else {
+                    continue;
+                };
+                if unit.facts.handles_signals
+                    || self.linker.function(main).1.flags.has(FnFlags::TEST)
+                {
+                    continue;
+                }
+                let reached = reached(main, &awaits);
+                let forever = reached
+                    .iter()
+                    .find(|number| self.linker.function(**number).1.flags.has(FnFlags::FOREVER));
+                let handled = reached
+                    .iter()
+                    .any(|number| self.linker.function(*number).0.facts.handles_signals);
+                if let (Some(forever), false) = (forever, handled) {
+                    let (_, worker) = self.linker.function(*forever);
+                    let message = format!(
+                        "`{}` runs for ever and nothing handles SIGTERM: a stop kills it in the middle of its work; use \
+                         `loop.add_signal_handler`",
+                        worker.name
+                    );
+                    self.found
+                        .push(Finding::new(&unit.path, *place, rule::NO_SIGTERM, message));
+                }
+            }
+        }
+    }
+}
+
+/// A main may read its settings before it first awaits: there is no other task to hold up.
+fn is_forgiven(code: Code, call: &Call) -> bool {
+    call.flags.has(CallFlags::AT_START) && matches!(code, rule::BLOCKING_FILE | rule::BLOCKING_PATH)
+}
+
+fn reached(main: u32, calls: &FxHashMap<u32, Vec<u32>>) -> Vec<u32> {
+    let mut seen: FxHashSet<u32> = FxHashSet::default();
+    let mut order = vec![main];
+    seen.insert(main);
+    let mut head = 0;
+    while let Some(at) = order.get(head).copied() {
+        head += 1;
+        for next in calls.get(&at).into_iter().flatten() {
+            if seen.insert(*next) {
+                order.push(*next);
+            }
+        }
+    }
+    order
+}
+
+fn is_stop(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    last.split('_').any(|word| STOPS.contains(&word))
+}

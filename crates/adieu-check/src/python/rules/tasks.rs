@@ -1,0 +1,60 @@
+//! A task whose only reference is dropped where it is made.
+
+use ruff_python_ast::{Expr, ExprCall};
+
+use super::super::extract::Reader;
+use super::super::known;
+use super::walk;
+use crate::rule;
+
+/// Looks at a call whose result nobody keeps.
+pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
+    let method = walk::method(call);
+    if !matches!(method, "create_task" | "ensure_future") || is_forgiven(reader) {
+        return;
+    }
+    let path = reader.scopes.value(&call.func);
+    let spawns = match path.as_deref() {
+        Some("asyncio.create_task" | "asyncio.ensure_future") => true,
+        Some(path) if path.starts_with("asyncio.") => path
+            .strip_prefix("asyncio.")
+            .and_then(|rest| rest.strip_suffix(".create_task"))
+            .is_some_and(known::is_loop),
+        // `self.loop.create_task(...)`: a loop by its name. A task group keeps its tasks.
+        _ => {
+            method == "create_task"
+                && matches!(walk::receiver(call), "loop" | "_loop" | "event_loop")
+        }
+    };
+    // Whoever adds a callback on the spot has a way to hear of the end; the loop still only holds
+    // the task weakly, but such code is rarely wrong.
+    if spawns && !matches!(&*call.func, Expr::Call(_)) {
+        reader.report(
+            call,
+            rule::DROPPED_TASK,
+            "nobody holds this task: it can be collected while it runs, and no stop waits for it; \
+             keep it in a set, or use `asyncio.TaskGroup`",
+        );
+    }
+}
+
+/// A script that fills its loop before it runs it, and the handler of a signal, which has nobody
+/// to give the task to: what its shutdown waits for holds it.
+fn is_forgiven(reader: &Reader<'_, '_>) -> bool {
+    let Some(frame) = reader.frames.last() else {
+        return true;
+    };
+    let Some(function) = frame.function.filter(|_| !frame.is_async) else {
+        return false;
+    };
+    let name = &reader.unit.functions[function as usize].name;
+    let name = name.rsplit('.').next().unwrap_or(name);
+    let source = reader.source;
+    memchr::memmem::find_iter(source.as_bytes(), b"add_signal_handler(").any(|at| {
+        let end = source[at..]
+            .char_indices()
+            .nth(160)
+            .map_or(source.len(), |(length, _)| at + length);
+        source[at..end].contains(name)
+    })
+}

@@ -1,0 +1,46 @@
+//! How findings are written: for people, for programs, for code hosts.
+
+mod github;
+mod json;
+mod sarif;
+mod text;
+
+use std::fmt;
+use std::io::{self, Write};
+
+use crate::check::Outcome;
+
+/// A way to write findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// `path:line:column: CODE message`, with the way down below.
+    #[default]
+    Text,
+    /// One versioned object.
+    Json,
+    /// SARIF 2.1.0.
+    Sarif,
+    /// Workflow commands that annotate a pull request.
+    Github,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Text => "text",
+            Format::Json => "json",
+            Format::Sarif => "sarif",
+            Format::Github => "github",
+        })
+    }
+}
+
+/// Writes what was found.
+pub fn write(outcome: &Outcome, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        Format::Text => text::write(outcome, out),
+        Format::Json => json::write(outcome, out),
+        Format::Sarif => sarif::write(outcome, out),
+        Format::Github => github::write(outcome, out),
+    }
+}

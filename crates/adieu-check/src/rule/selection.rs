@@ -1,0 +1,111 @@
+//! Which rules are on.
+
+use super::{Code, RULES, Rule};
+
+/// A set of rules, from codes, names and prefixes: `ADP`, `ADP1`, `ADP101`, `blocking-sleep`, `ALL`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    on: Vec<bool>,
+}
+
+/// Words in a selection that are no rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownRules(pub Vec<String>);
+
+impl Default for Selection {
+    fn default() -> Selection {
+        Selection {
+            on: vec![true; RULES.len()],
+        }
+    }
+}
+
+impl Selection {
+    /// All rules but `ignore`, or only `select` but `ignore` when it names any. What is no rule is
+    /// handed back and left out; the rest of the selection holds.
+    #[must_use]
+    pub fn new(select: &[String], ignore: &[String]) -> (Selection, UnknownRules) {
+        let mut unknown = Vec::new();
+        let mut on = vec![select.is_empty(); RULES.len()];
+        for (words, value) in [(select, true), (ignore, false)] {
+            for word in words
+                .iter()
+                .map(|word| word.trim())
+                .filter(|word| !word.is_empty())
+            {
+                let mut hit = false;
+                for (index, rule) in RULES.iter().enumerate() {
+                    if matches(rule, word) {
+                        on[index] = value;
+                        hit = true;
+                    }
+                }
+                if !hit {
+                    unknown.push(word.to_owned());
+                }
+            }
+        }
+        // That a file could not be looked at is said whatever is selected.
+        for (index, rule) in RULES.iter().enumerate() {
+            on[index] |= rule.code.as_str().starts_with("ADX0");
+        }
+        (Selection { on }, UnknownRules(unknown))
+    }
+
+    /// Whether the rule is on.
+    #[must_use]
+    pub fn has(&self, code: Code) -> bool {
+        RULES
+            .iter()
+            .position(|rule| rule.code == code)
+            .is_some_and(|index| self.on[index])
+    }
+
+    /// Whether any rule but the unconditional ones is on.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        RULES
+            .iter()
+            .zip(&self.on)
+            .all(|(rule, on)| !on || rule.code.as_str().starts_with("ADX0"))
+    }
+}
+
+/// Whether a word of a selection means this rule.
+pub(crate) fn matches(rule: &Rule, word: &str) -> bool {
+    let code = rule.code.as_str();
+    word.eq_ignore_ascii_case("all")
+        || word.eq_ignore_ascii_case(rule.name)
+        || word.len() >= 3
+            && word.len() <= code.len()
+            && code.is_char_boundary(word.len())
+            && code[..word.len()].eq_ignore_ascii_case(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Selection;
+    use crate::rule::{BLOCKING_HTTP, BLOCKING_SLEEP, RUST_SLEEP};
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn prefixes_names_and_codes_select() {
+        let (selection, unknown) = Selection::new(
+            &words(&["adp1", "rust-blocking-sleep"]),
+            &words(&["ADP102"]),
+        );
+        assert!(unknown.0.is_empty());
+        assert!(selection.has(BLOCKING_SLEEP) && selection.has(RUST_SLEEP));
+        assert!(!selection.has(BLOCKING_HTTP));
+    }
+
+    #[test]
+    fn what_is_no_rule_is_named_and_the_rest_holds() {
+        let (selection, unknown) = Selection::new(&words(&["ADP101", "ADP999", "x"]), &[]);
+        assert_eq!(unknown.0, ["ADP999", "x"]);
+        assert!(selection.has(BLOCKING_SLEEP));
+    }
+}

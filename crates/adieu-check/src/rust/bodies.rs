@@ -1,0 +1,455 @@
+//! What a function does: its calls, and what its own shape says.
+
+use proc_macro2::Span;
+use rustc_hash::FxHashMap;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Block, Expr, ExprLoop, Local, Macro, Stmt, Token};
+
+use super::items::{self, Reader};
+use super::{known, select};
+use crate::finding::Finding;
+use crate::program::{Call, CallFlags, FnFlags};
+use crate::rule::{self, Code};
+
+/// One body being read.
+pub(crate) struct Body<'r, 'c> {
+    reader: &'r mut Reader<'c>,
+    /// Where calls are written down; none in a closure, which runs who knows where.
+    function: Option<u32>,
+    is_async: bool,
+    loops: u32,
+    awaited: bool,
+}
+
+impl<'r, 'c> Body<'r, 'c> {
+    pub(crate) fn read(reader: &'r mut Reader<'c>, function: u32, is_async: bool, block: &Block) {
+        let mut body = Body {
+            reader,
+            function: Some(function),
+            is_async,
+            loops: 0,
+            awaited: false,
+        };
+        body.visit_block(block);
+    }
+
+    fn is_test(&self) -> bool {
+        self.function.is_none_or(|index| {
+            self.reader.unit.functions[index as usize]
+                .flags
+                .has(FnFlags::TEST)
+        })
+    }
+
+    fn report(&mut self, span: Span, code: Code, message: &str) {
+        if !self.is_test() {
+            let finding = Finding::new(&self.reader.unit.path, items::place(span), code, message);
+            self.reader.unit.findings.push(finding);
+        }
+    }
+
+    fn add(&mut self, path: &str, span: Span, flags: CallFlags) {
+        let Some(function) = self.function else {
+            return;
+        };
+        let root = path.split(['.', '(']).next().unwrap_or(path);
+        if !path.starts_with('@') && !known::is_known_root(root) {
+            return;
+        }
+        if matches!(path, "tokio.runtime.Handle.try_current") {
+            self.reader.unit.functions[function as usize]
+                .flags
+                .set(FnFlags::OPAQUE);
+        }
+        let target = self.reader.unit.names.add(path);
+        let call = Call {
+            target,
+            place: items::place(span),
+            flags,
+        };
+        self.reader.unit.functions[function as usize]
+            .calls
+            .push(call);
+    }
+
+    fn flags(&mut self, args: &Punctuated<Expr, Token![,]>) -> CallFlags {
+        let mut flags = CallFlags::default();
+        if std::mem::take(&mut self.awaited) {
+            flags.set(CallFlags::AWAITED);
+        }
+        let zero = args.iter().any(|arg| matches!(arg, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "ZERO")));
+        if zero {
+            flags.set(CallFlags::POLLS);
+        }
+        flags
+    }
+
+    /// The body of an async block is a task of its own as far as blocking goes.
+    fn apart(&mut self, is_async: bool, read: impl FnOnce(&mut Body<'_, 'c>)) {
+        let function = is_async.then(|| {
+            let mut flags = FnFlags::ASYNC;
+            if self.is_test() && self.function.is_some() {
+                flags.set(FnFlags::TEST);
+            }
+            self.reader.add_function(flags, None)
+        });
+        let mut inner = Body {
+            reader: &mut *self.reader,
+            function,
+            is_async,
+            loops: 0,
+            awaited: false,
+        };
+        read(&mut inner);
+    }
+
+    fn made_runtime(&mut self, path: &str, span: Span) {
+        let makes = matches!(
+            path,
+            "tokio.runtime.Runtime.new" | "tokio.runtime.Builder().build"
+        );
+        if !makes {
+            return;
+        }
+        let Some(function) = self.function else {
+            return;
+        };
+        let is_main = self.reader.unit.functions[function as usize]
+            .flags
+            .has(FnFlags::ENTRY);
+        if self.is_async {
+            if !self.reader.source.contains("shutdown_background") {
+                self.report(
+                    span,
+                    rule::RUNTIME_DROPPED,
+                    "this runtime is dropped inside async code, where tokio panics; use the running one, or \
+                     `shutdown_background`",
+                );
+            }
+        } else if !is_main && !self.is_test() {
+            self.reader.unit.runtimes.push(items::place(span));
+        }
+    }
+
+    /// `let guard = mutex.lock()...;` and later an await in the same block.
+    fn guards(&mut self, block: &Block) {
+        for (index, stmt) in block.stmts.iter().enumerate() {
+            let Stmt::Local(Local {
+                pat,
+                init: Some(init),
+                ..
+            }) = stmt
+            else {
+                continue;
+            };
+            let Some(mutex) = guarded(&init.expr) else {
+                continue;
+            };
+            let Some(path) = self.reader.scopes.path(mutex) else {
+                continue;
+            };
+            let name = match pat {
+                syn::Pat::Ident(ident) => ident.ident.to_string(),
+                _ => continue,
+            };
+            for later in &block.stmts[index + 1..] {
+                if drops(later, &name) {
+                    break;
+                }
+                if has_await(later) {
+                    self.add(
+                        &format!("{path}.__hold__"),
+                        init.expr.span(),
+                        CallFlags::default(),
+                    );
+                    break;
+                }
+            }
+        }
+    }
+
+    fn endless(&mut self, body: &Block, span: Span) {
+        let mut ways = Ways::default();
+        ways.visit_block(body);
+        if self.is_async && !ways.awaits && !ways.leaves {
+            self.report(
+                span,
+                rule::RUST_LOOP,
+                "this loop never ends and never awaits: its task cannot be cancelled; await inside, or yield",
+            );
+        }
+    }
+
+    fn dropped_spawn(&mut self, expr: &Expr) {
+        let position = self.reader.scopes.position;
+        if !self.reader.scopes.crates.package(position).uses_adieu {
+            return;
+        }
+        let Expr::Call(call) = expr else { return };
+        let path = self.reader.scopes.path(&call.func);
+        if matches!(
+            path.as_deref(),
+            Some("tokio.spawn" | "tokio.task.spawn" | "tokio.task.spawn_blocking")
+        ) {
+            self.report(
+                call.func.span(),
+                rule::UNTRACKED_SPAWN,
+                "no stop waits for this task: give it to the service, or keep its handle and await it",
+            );
+        }
+    }
+
+    fn arguments(&mut self, mac: &Macro) {
+        if let Some(branches) = select::branches(mac) {
+            for branch in branches {
+                if self.loops > 0
+                    && let Some((span, name)) = branch.unsafe_call
+                {
+                    let message = format!(
+                        "`{name}` loses what it has read or written when another branch wins; keep the future outside \
+                         the loop, or use a cancel-safe call"
+                    );
+                    self.report(span, rule::SELECT_NOT_SAFE, &message);
+                }
+                // The future is awaited by the macro; its handler runs here.
+                if let Some(future) = &branch.future {
+                    self.awaited = true;
+                    self.visit_expr(future);
+                    self.awaited = false;
+                }
+                if let Some(handler) = &branch.handler {
+                    self.visit_expr(handler);
+                }
+            }
+            return;
+        }
+        let parsed = mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+        for expr in parsed.iter().flatten() {
+            self.visit_expr(expr);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Body<'_, '_> {
+    fn visit_block(&mut self, block: &'ast Block) {
+        self.reader.scopes.locals.push(FxHashMap::default());
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Item(syn::Item::Fn(item)) => self.reader.nested(item),
+                Stmt::Item(syn::Item::Use(item)) => self.reader.nested_use(item),
+                Stmt::Item(_) => {}
+                Stmt::Expr(expr, Some(_)) => {
+                    self.dropped_spawn(expr);
+                    self.visit_expr(expr);
+                }
+                _ => self.visit_stmt(stmt),
+            }
+        }
+        if self.is_async {
+            self.guards(block);
+        }
+        self.reader.scopes.locals.pop();
+    }
+
+    fn visit_local(&mut self, local: &'ast Local) {
+        let mut value = None;
+        if let Some(init) = &local.init {
+            if matches!(local.pat, syn::Pat::Wild(_)) {
+                self.dropped_spawn(&init.expr);
+            }
+            self.visit_expr(&init.expr);
+            if let Some((_, diverge)) = &init.diverge {
+                self.visit_expr(diverge);
+            }
+            value = self.reader.scopes.path(&init.expr);
+        }
+        self.reader.scopes.bind(&local.pat, value);
+    }
+
+    fn visit_expr(&mut self, expr: &'ast Expr) {
+        match expr {
+            Expr::Call(call) => {
+                let flags = self.flags(&call.args);
+                if let Some(path) = self.reader.scopes.path(&call.func) {
+                    self.made_runtime(&path, call.func.span());
+                    if path == "std.process.exit" && self.is_async && !self.in_main() {
+                        self.report(
+                            call.func.span(),
+                            rule::RUST_EXIT,
+                            "`process::exit` runs no destructor and tells no task; return an error and let main decide",
+                        );
+                    }
+                    self.add(&path, call.func.span(), flags);
+                }
+                visit::visit_expr_call(self, call);
+            }
+            Expr::MethodCall(call) => {
+                let flags = self.flags(&call.args);
+                let method = call.method.to_string();
+                match self.reader.scopes.path(&call.receiver) {
+                    Some(receiver) => {
+                        let path = format!("{receiver}.{method}");
+                        self.made_runtime(&path, call.method.span());
+                        self.add(&path, call.method.span(), flags);
+                    }
+                    // These names exist for this one purpose, whatever they are called on.
+                    None if method == "block_on" || method.starts_with("blocking_") => {
+                        self.add(&format!("tokio.{method}"), call.method.span(), flags);
+                    }
+                    None => {}
+                }
+                visit::visit_expr_method_call(self, call);
+            }
+            Expr::Await(inner) => {
+                self.awaited = true;
+                self.visit_expr(&inner.base);
+                self.awaited = false;
+            }
+            Expr::Async(block) => self.apart(true, |body| body.visit_block(&block.block)),
+            Expr::Closure(closure) => {
+                let is_async = closure.asyncness.is_some();
+                let mut names = FxHashMap::default();
+                for input in &closure.inputs {
+                    if let syn::Pat::Ident(ident) = input {
+                        names.insert(ident.ident.to_string(), None);
+                    }
+                }
+                self.reader.scopes.locals.push(names);
+                self.apart(is_async, |body| body.visit_expr(&closure.body));
+                self.reader.scopes.locals.pop();
+            }
+            Expr::Loop(ExprLoop {
+                body, loop_token, ..
+            }) => {
+                self.endless(body, loop_token.span());
+                self.loops += 1;
+                self.visit_block(body);
+                self.loops -= 1;
+            }
+            Expr::While(stmt) => {
+                if matches!(&*stmt.cond, Expr::Lit(syn::ExprLit { lit: syn::Lit::Bool(bool), .. }) if bool.value)
+                {
+                    self.endless(&stmt.body, stmt.while_token.span());
+                }
+                self.visit_expr(&stmt.cond);
+                self.loops += 1;
+                self.visit_block(&stmt.body);
+                self.loops -= 1;
+            }
+            Expr::ForLoop(stmt) => {
+                self.visit_expr(&stmt.expr);
+                self.reader.scopes.locals.push(FxHashMap::default());
+                self.reader.scopes.bind(&stmt.pat, None);
+                self.loops += 1;
+                self.visit_block(&stmt.body);
+                self.loops -= 1;
+                self.reader.scopes.locals.pop();
+            }
+            Expr::Let(condition) => {
+                self.visit_expr(&condition.expr);
+                let value = self.reader.scopes.path(&condition.expr);
+                self.reader.scopes.bind(&condition.pat, value);
+            }
+            Expr::Match(stmt) => {
+                self.visit_expr(&stmt.expr);
+                for arm in &stmt.arms {
+                    self.reader.scopes.locals.push(FxHashMap::default());
+                    self.reader.scopes.bind(&arm.pat, None);
+                    if let Some((_, guard)) = &arm.guard {
+                        self.visit_expr(guard);
+                    }
+                    self.visit_expr(&arm.body);
+                    self.reader.scopes.locals.pop();
+                }
+            }
+            _ => {
+                let keeps = matches!(expr, Expr::Paren(_) | Expr::Group(_));
+                if !keeps {
+                    self.awaited = false;
+                }
+                visit::visit_expr(self, expr);
+            }
+        }
+    }
+
+    fn visit_macro(&mut self, mac: &'ast Macro) {
+        self.arguments(mac);
+    }
+
+    fn visit_item(&mut self, _: &'ast syn::Item) {}
+}
+
+impl Body<'_, '_> {
+    fn in_main(&self) -> bool {
+        self.function.is_some_and(|index| {
+            self.reader.unit.functions[index as usize]
+                .flags
+                .has(FnFlags::ENTRY)
+        })
+    }
+}
+
+/// The mutex of `mutex.lock().unwrap()` and its kin.
+fn guarded(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::MethodCall(call) => match call.method.to_string().as_str() {
+            "lock" | "read" | "write" if call.args.is_empty() => Some(&call.receiver),
+            "unwrap" | "expect" | "unwrap_or_else" => guarded(&call.receiver),
+            _ => None,
+        },
+        Expr::Try(inner) => guarded(&inner.expr),
+        _ => None,
+    }
+}
+
+fn drops(stmt: &Stmt, name: &str) -> bool {
+    matches!(stmt, Stmt::Expr(Expr::Call(call), _)
+        if matches!(&*call.func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "drop"))
+            && matches!(call.args.first(), Some(Expr::Path(path)) if path.path.is_ident(name)))
+}
+
+fn has_await(stmt: &Stmt) -> bool {
+    let mut ways = Ways::default();
+    ways.visit_stmt(stmt);
+    ways.awaits
+}
+
+/// How control leaves a piece of code.
+#[derive(Debug, Default)]
+struct Ways {
+    awaits: bool,
+    leaves: bool,
+}
+
+impl<'ast> Visit<'ast> for Ways {
+    fn visit_expr(&mut self, expr: &'ast Expr) {
+        match expr {
+            Expr::Await(_) => self.awaits = true,
+            Expr::Break(_) | Expr::Return(_) | Expr::Try(_) => self.leaves = true,
+            Expr::Closure(_) | Expr::Async(_) => return,
+            _ => {}
+        }
+        visit::visit_expr(self, expr);
+    }
+
+    fn visit_macro(&mut self, mac: &'ast Macro) {
+        let name = mac
+            .path
+            .segments
+            .last()
+            .map(|last| last.ident.to_string())
+            .unwrap_or_default();
+        if matches!(
+            name.as_str(),
+            "panic" | "unreachable" | "bail" | "todo" | "unimplemented"
+        ) {
+            self.leaves = true;
+        } else if !known::is_plain_macro(&name) {
+            self.awaits = true;
+        }
+    }
+
+    fn visit_item(&mut self, _: &'ast syn::Item) {}
+}

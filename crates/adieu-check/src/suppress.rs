@@ -1,0 +1,170 @@
+//! Ignore comments: `# adieu: ignore[ADP101] reason`, `// adieu: ignore(ADR101) reason`.
+//!
+//! One stands on the line it forgives, or alone on the line above. It must say why.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::finding::{Finding, Place};
+use crate::fix::Fix;
+use crate::rule::{self, Rule};
+use crate::source::Lines;
+
+/// One ignore comment.
+#[derive(Debug, Clone)]
+pub(crate) struct Ignore {
+    /// Where the comment stands.
+    pub(crate) place: Place,
+    /// The line it speaks of.
+    line: u32,
+    rules: Vec<String>,
+    has_reason: bool,
+    /// Removes the comment, and its line if nothing else is on it.
+    removal: Range<usize>,
+}
+
+/// The ignores among the comments of a file.
+pub(crate) fn read_all(
+    source: &str,
+    lines: &Lines,
+    comments: impl Iterator<Item = Range<usize>>,
+) -> Vec<Ignore> {
+    comments
+        .filter_map(|range| read(source, lines, range))
+        .collect()
+}
+
+/// Ignores in a text whose comments run from `marker` to the line's end.
+pub(crate) fn read_lines(source: &str, lines: &Lines, marker: &str) -> Vec<Ignore> {
+    let mut comments = Vec::new();
+    for at in memchr::memmem::find_iter(source.as_bytes(), b"adieu:") {
+        let line = lines.place(source, at).line;
+        let range = lines.range(source, line);
+        if let Some(start) = source[range.start..at].find(marker) {
+            comments.push(range.start + start..range.end);
+        }
+    }
+    comments.dedup();
+    read_all(source, lines, comments.into_iter())
+}
+
+fn read(source: &str, lines: &Lines, range: Range<usize>) -> Option<Ignore> {
+    let comment = source.get(range.clone())?;
+    let body = comment.trim_start_matches(['#', '/', '!']).trim_start();
+    let rest = body
+        .strip_prefix("adieu:")?
+        .trim_start()
+        .strip_prefix("ignore")?;
+    let (list, reason) = match rest.chars().next() {
+        Some('[') => rest[1..].split_once(']')?,
+        Some('(') => rest[1..].split_once(')')?,
+        _ => ("", rest),
+    };
+    let place = lines.place(source, range.start);
+    let line = lines.range(source, place.line);
+    let alone = source[line.start..range.start].trim().is_empty();
+    let before = source[line.start..range.start].trim_end().len();
+    let removal = if alone {
+        line.start..(line.end + 1).min(source.len())
+    } else {
+        line.start + before..range.end
+    };
+    Some(Ignore {
+        place,
+        line: if alone {
+            next_code_line(source, lines, place.line)
+        } else {
+            place.line
+        },
+        rules: list
+            .split(',')
+            .map(|rule| rule.trim().to_owned())
+            .filter(|rule| !rule.is_empty())
+            .collect(),
+        has_reason: reason.chars().filter(|c| c.is_alphanumeric()).count() >= 3,
+        removal,
+    })
+}
+
+/// Several comments may stand above one line.
+fn next_code_line(source: &str, lines: &Lines, comment: u32) -> u32 {
+    let mut line = comment + 1;
+    loop {
+        let range = lines.range(source, line);
+        let text = source[range.clone()].trim_start();
+        let comment = text.starts_with('#') && !text.starts_with("#[") || text.starts_with("//");
+        if range.end >= source.len() || !comment {
+            return line;
+        }
+        line += 1;
+    }
+}
+
+/// Drops what is forgiven and adds what is wrong with the comments themselves.
+pub(crate) fn apply(path: &Arc<str>, ignores: &[Ignore], findings: &mut Vec<Finding>) {
+    if ignores.is_empty() {
+        return;
+    }
+    let mut used = vec![false; ignores.len()];
+    findings.retain(|finding| {
+        let hit = ignores.iter().position(|ignore| {
+            ignore.line == finding.place.line
+                && ignore.rules.iter().any(|word| {
+                    finding
+                        .code
+                        .rule()
+                        .is_some_and(|rule| rule::is_meant(rule, word))
+                })
+        });
+        if let Some(hit) = hit {
+            used[hit] = true;
+        }
+        hit.is_none()
+    });
+    for (ignore, used) in ignores.iter().zip(used) {
+        let unknown = ignore
+            .rules
+            .iter()
+            .find(|word| !Rule::ALL.iter().any(|rule| rule::is_meant(rule, word)));
+        if let Some(word) = unknown {
+            let message =
+                format!("`{word}` is no rule; `adieu check --explain RULE` knows them all");
+            findings.push(Finding::new(
+                path,
+                ignore.place,
+                rule::UNKNOWN_IGNORE,
+                message,
+            ));
+        } else if ignore.rules.is_empty() {
+            let message =
+                "name the rules this comment ignores, as in `adieu: ignore[ADP101] reason`";
+            findings.push(Finding::new(
+                path,
+                ignore.place,
+                rule::UNKNOWN_IGNORE,
+                message,
+            ));
+        } else if !used {
+            let message = format!(
+                "nothing here breaks {}: remove the comment",
+                ignore.rules.join(", ")
+            );
+            let fix = Fix {
+                start: ignore.removal.start,
+                end: ignore.removal.end,
+                text: String::new(),
+            };
+            findings.push(
+                Finding::new(path, ignore.place, rule::UNUSED_IGNORE, message).with_fix(Some(fix)),
+            );
+        } else if !ignore.has_reason {
+            let message = "say behind the bracket why this is right here";
+            findings.push(Finding::new(
+                path,
+                ignore.place,
+                rule::IGNORE_WITHOUT_REASON,
+                message,
+            ));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Which files there are, as git sees them, and what each one is.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use crate::finding::Notice;
+
+/// What a file is read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Python,
+    Rust,
+    CargoManifest,
+    Dockerfile,
+    Yaml,
+    Unit,
+    Script,
+    Procfile,
+}
+
+/// One file to look at.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceFile {
+    pub(crate) path: PathBuf,
+    /// As it is shown and as modules are named: relative, `/` between.
+    pub(crate) shown: Arc<str>,
+    pub(crate) kind: Kind,
+}
+
+/// What the walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    pub(crate) files: Vec<SourceFile>,
+    pub(crate) notices: Vec<Notice>,
+    /// Arguments that are not there.
+    pub(crate) missing: Vec<PathBuf>,
+}
+
+/// Walks all paths. Excluded files are left out unless they are named themselves.
+pub(crate) fn walk(paths: &[PathBuf], exclude: &[String]) -> Walk {
+    let exclude = patterns(exclude);
+    let mut walk = Walk::default();
+    for root in paths {
+        if std::fs::symlink_metadata(root).is_err() {
+            walk.missing.push(root.clone());
+            continue;
+        }
+        let mut builder = WalkBuilder::new(root);
+        builder
+            .require_git(false)
+            .follow_links(true)
+            .filter_entry(|entry| {
+                entry.depth() == 0
+                    || !entry.file_type().is_some_and(|kind| kind.is_dir())
+                    || !is_generated(entry.path())
+            });
+        let (send, receive) = mpsc::channel();
+        builder
+            .threads(rayon::current_num_threads())
+            .build_parallel()
+            .run(|| {
+                let send = send.clone();
+                let exclude = &exclude;
+                Box::new(move |entry| {
+                    // The receiver outlives the walk.
+                    if let Some(met) = meet(entry, exclude) {
+                        let _ = send.send(met);
+                    }
+                    WalkState::Continue
+                })
+            });
+        drop(send);
+        for met in receive {
+            match met {
+                Met::File(file) => walk.files.push(file),
+                Met::Notice(notice) => walk.notices.push(notice),
+            }
+        }
+    }
+    walk.files.sort_by(|a, b| a.shown.cmp(&b.shown));
+    walk.files.dedup_by(|a, b| a.shown == b.shown);
+    walk
+}
+
+enum Met {
+    File(SourceFile),
+    Notice(Notice),
+}
+
+fn meet(entry: Result<DirEntry, ignore::Error>, exclude: &Gitignore) -> Option<Met> {
+    let entry = match entry {
+        Ok(entry) => entry,
+        Err(error) => return Some(Met::Notice(notice(&error))),
+    };
+    let named = entry.depth() == 0;
+    if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+        return None;
+    }
+    let kind = kind_of(entry.path(), named)?;
+    let shown = shown(entry.path());
+    let below = shown.trim_start_matches('/');
+    if !named
+        && exclude
+            .matched_path_or_any_parents(below, false)
+            .is_ignore()
+    {
+        return None;
+    }
+    Some(Met::File(SourceFile {
+        path: entry.into_path(),
+        shown: shown.into(),
+        kind,
+    }))
+}
+
+/// Patterns in the language of `.gitignore`. One that cannot be read matches nothing; the
+/// configuration has refused it before.
+pub(crate) fn patterns(lines: &[String]) -> Gitignore {
+    let mut builder = GitignoreBuilder::new("");
+    for line in lines {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Virtual environments, build output and other people's packages.
+fn is_generated(folder: &Path) -> bool {
+    let name = folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    matches!(name, "node_modules" | "__pycache__" | "site-packages")
+        || folder.join("pyvenv.cfg").exists()
+        || folder.join("CACHEDIR.TAG").exists()
+}
+
+fn notice(error: &ignore::Error) -> Notice {
+    let path = path_of(error).map(shown).unwrap_or_default();
+    let message = match error {
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithPath { err, .. } => inner(err),
+        other => inner(other),
+    };
+    Notice {
+        path: path.into(),
+        message,
+    }
+}
+
+fn inner(error: &ignore::Error) -> String {
+    match error {
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithPath { err, .. } => inner(err),
+        ignore::Error::Loop { ancestor, .. } => {
+            format!(
+                "is a symbolic link back to {}; it was not followed",
+                ancestor.display()
+            )
+        }
+        ignore::Error::Io(error) => format!("cannot be read: {error}"),
+        other => other.to_string(),
+    }
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithDepth { err, .. } => path_of(err),
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::Loop { child, .. } => Some(child),
+        _ => None,
+    }
+}
+
+/// A path for people and for tables: `./` gone, `/` between.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let text = if cfg!(windows) {
+        text.replace('\\', "/")
+    } else {
+        text.into_owned()
+    };
+    text.strip_prefix("./").map_or(text.clone(), str::to_owned)
+}
+
+fn kind_of(path: &Path, named: bool) -> Option<Kind> {
+    let name = path.file_name()?.to_str()?;
+    let lower = name.to_ascii_lowercase();
+    let extension = lower
+        .rsplit_once('.')
+        .map(|(_, extension)| extension)
+        .unwrap_or_default();
+    Some(match extension {
+        "py" => Kind::Python,
+        "rs" => Kind::Rust,
+        "yml" | "yaml" => Kind::Yaml,
+        "service" => Kind::Unit,
+        "sh" | "bash" => Kind::Script,
+        "dockerfile" | "containerfile" => Kind::Dockerfile,
+        _ if lower == "cargo.toml" => Kind::CargoManifest,
+        _ if lower == "procfile" => Kind::Procfile,
+        _ if ["dockerfile", "containerfile"].iter().any(|base| {
+            lower == *base
+                || lower
+                    .strip_prefix(base)
+                    .is_some_and(|rest| rest.starts_with(['.', '-']))
+        }) && !matches!(extension, "md" | "txt" | "dockerignore") =>
+        {
+            Kind::Dockerfile
+        }
+        _ if matches!(
+            lower.as_str(),
+            "entrypoint" | "docker-entrypoint" | "start" | "run"
+        ) && !named =>
+        {
+            Kind::Script
+        }
+        _ => return None,
+    })
+}

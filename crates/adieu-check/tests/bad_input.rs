@@ -1,0 +1,155 @@
+//! Whatever stands in a file: a clear word, and the rest is still checked.
+
+mod support;
+
+use proptest::prelude::*;
+use support::Project;
+
+const SOUND: &str = "import time\nasync def f():\n    time.sleep(1)\n";
+
+#[test]
+fn bytes_that_are_no_text_are_named() {
+    let project = Project::new()
+        .bytes("latin.py", b"x = 1\ny = '\xe9'\n")
+        .file("app.py", SOUND);
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:3:5: ADP101 `time.sleep` blocks the event loop; use `await asyncio.sleep(...)`
+    latin.py:2:6: ADX002 is not UTF-8 from here on and was not checked
+    ");
+}
+
+#[test]
+fn a_huge_file_is_left_out() {
+    let project = Project::new()
+        .bytes("huge.py", &vec![b'#'; 100 * 1024 * 1024])
+        .file("app.py", SOUND);
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:3:5: ADP101 `time.sleep` blocks the event loop; use `await asyncio.sleep(...)`
+    huge.py:1:1: ADX002 is 100 MB large and was not checked (the limit is 8 MB); exclude it if it is generated
+    ");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_symlink_loop_is_said_and_left() {
+    let project = Project::new().file("app.py", SOUND);
+    std::os::unix::fs::symlink(project.path(), project.path().join("loop")).expect("a link");
+    let outcome = project.outcome();
+    assert_eq!(outcome.findings.len(), 1);
+    assert!(
+        outcome.notices[0].message.contains("symbolic link"),
+        "{:?}",
+        outcome.notices
+    );
+}
+
+#[test]
+fn nesting_that_no_stack_survives_is_refused() {
+    let project = Project::new()
+        .file("deep.py", &format!("x = {}\n", "(".repeat(100_000)))
+        .file("minus.py", &format!("x = {}1\n", "-".repeat(100_000)))
+        .file("sum.py", &format!("x = {}1\n", "1+".repeat(100_000)))
+        .file("nots.py", &format!("x = {}1\n", "not ".repeat(100_000)))
+        .file(
+            "deep.rs",
+            &format!("fn f() {{ {} }}\n", "(".repeat(100_000)),
+        )
+        .file(
+            "chain.rs",
+            &format!("fn f() {{ x{}; }}\n", ".a()".repeat(100_000)),
+        )
+        .file(
+            "elses.rs",
+            &format!("fn f() {{ {} {{}} }}\n", "if a {} else ".repeat(100_000)),
+        )
+        .file("compose.yaml", &"[".repeat(100_000))
+        .file("app.py", SOUND);
+    let codes = project.codes();
+    assert_eq!(codes, ["ADP101", "ADX001"]);
+}
+
+#[test]
+fn nesting_just_below_the_limit_is_walked() {
+    let project = Project::new()
+        .file(
+            "sum.py",
+            &format!("async def f():\n    x = {}1\n", "1+".repeat(3_500)),
+        )
+        .file(
+            "brackets.py",
+            &format!("x = {}{}\n", "(".repeat(3_900), ")".repeat(3_900)),
+        )
+        .file(
+            "blocks.rs",
+            &format!("fn f() {}{}\n", "{".repeat(3_900), "}".repeat(3_900)),
+        )
+        .file(
+            "chain.rs",
+            &format!("async fn f() {{ x{}; }}\n", ".a()".repeat(1_900)),
+        );
+    let _ = project.outcome();
+}
+
+#[test]
+fn aliases_of_aliases_do_not_grow_without_end() {
+    let mut text = String::from("services:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let item = format!("*a{}", level - 1);
+        text.push_str(&format!(
+            "  a{level}: &a{level} [{}]\n",
+            vec![item; 9].join(", ")
+        ));
+    }
+    let project = Project::new().file("compose.yaml", &text);
+    assert_eq!(project.codes(), ["ADX001"]);
+}
+
+const SEEDS: &[(&str, &str)] = &[
+    ("app.py", include_str!("seeds/app.py.txt")),
+    ("src/lib.rs", include_str!("seeds/lib.rs.txt")),
+    ("deployment.yaml", include_str!("seeds/deployment.yaml.txt")),
+    ("compose.yaml", include_str!("seeds/compose.yaml.txt")),
+    ("Dockerfile", include_str!("seeds/Dockerfile.txt")),
+    ("start.sh", include_str!("seeds/start.sh.txt")),
+    ("app.service", include_str!("seeds/app.service.txt")),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Cut, doubled and disturbed files of every kind: an answer, always, and never a panic.
+    #[test]
+    fn disturbed_files_get_an_answer(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, "[\\PC\n\t(){}\\[\\]\"'#:=]{0,6}"), 1..12)
+    ) {
+        let mut project = Project::new();
+        for (name, seed) in SEEDS {
+            let mut text: Vec<char> = seed.chars().collect();
+            for (at, kind, insert) in &edits {
+                let at = at.index(text.len() + 1);
+                match kind {
+                    0 => text.truncate(at.max(1)),
+                    1 => { text.splice(at..at, insert.chars()); }
+                    2 => { let end = (at + insert.len()).min(text.len()); text.drain(at..end); }
+                    _ => { let tail: Vec<char> = text[at..].iter().take(40).copied().collect(); text.splice(at..at, tail); }
+                }
+            }
+            project = project.file(name, &text.into_iter().collect::<String>());
+        }
+        let outcome = project.outcome();
+        prop_assert!(outcome.files >= SEEDS.len());
+        for finding in &outcome.findings {
+            prop_assert!(finding.place.line >= 1 && finding.place.column >= 1);
+        }
+    }
+
+    /// Applying every offered fix leaves text, and fixes stay inside their file.
+    #[test]
+    fn any_text_is_read_as_any_kind(text in "\\PC{0,200}") {
+        let mut project = Project::new();
+        for (name, _) in SEEDS {
+            project = project.file(name, &text);
+        }
+        let _ = project.outcome();
+    }
+}

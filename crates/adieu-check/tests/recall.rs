@@ -1,0 +1,266 @@
+//! What must be found, with the way down.
+
+mod support;
+
+use support::Project;
+
+#[test]
+fn calls_are_followed_over_modules_and_packages() {
+    let project = Project::new()
+        .file("app/__init__.py", "")
+        .file("app/web.py", "from app.services import profile\n\nasync def handler():\n    return profile.load(1)\n")
+        .file("app/services/__init__.py", "from .users import fetch\n")
+        .file("app/services/users.py", "import time\n\ndef fetch(key):\n    time.sleep(1)\n    return key\n")
+        .file("app/services/profile.py", "from app import services\n\ndef load(key):\n    return services.fetch(key)\n");
+    insta::assert_snapshot!(project.text(), @r"
+    app/web.py:4:12: ADP101 `load` blocks the event loop: it reaches `time.sleep`
+      app/services/profile.py:4:12: fetch
+        app/services/users.py:4:5: time.sleep
+    ");
+}
+
+#[test]
+fn methods_attributes_and_constructors_are_followed() {
+    let project = Project::python(
+        "
+import requests
+
+class Base:
+    def ask(self, url):
+        return self.session.get(url)
+
+class Client(Base):
+    def __init__(self):
+        self.session = requests.Session()
+        self.token = open('token').read()
+
+    @property
+    def me(self) -> 'Client':
+        return self
+
+    @classmethod
+    def make(cls) -> 'Client':
+        return cls()
+
+async def handler():
+    client = Client()
+    client.me.ask('x')
+    with requests.Session() as session:
+        session.post('y')
+",
+    );
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn aliases_star_imports_and_local_imports_are_seen() {
+    let project = Project::new()
+        .file(
+            "helpers.py",
+            "from time import sleep as nap\nfrom subprocess import *\n",
+        )
+        .file(
+            "app.py",
+            "
+from helpers import *
+import os.path as where
+async def f():
+    from urllib import request
+    request.urlopen('x')
+    where.exists('x')
+    nap(1)
+",
+        );
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn a_call_among_the_arguments_of_to_thread_runs_here() {
+    let project = Project::python(
+        "import asyncio, time\nasync def f():\n    await asyncio.to_thread(time.sleep(5))\n",
+    );
+    assert_eq!(project.codes(), ["ADP101"]);
+}
+
+#[test]
+fn generators_and_context_managers_run_where_they_are_used() {
+    let project = Project::python(
+        "
+from contextlib import contextmanager
+def lines(path):
+    with open(path) as file:
+        yield from file
+@contextmanager
+def workdir(path):
+    open(path)
+    yield
+async def f():
+    for line in lines('x'):
+        print(line)
+    with workdir('y'):
+        pass
+",
+    );
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn what_the_loop_is_told_to_call_runs_on_it() {
+    let project = Project::python(
+        "
+import asyncio, time
+def tick():
+    time.sleep(1)
+async def f():
+    loop = asyncio.get_running_loop()
+    loop.call_later(5, tick)
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:7:24: ADP101 `tick` blocks the event loop: it reaches `time.sleep`
+      app.py:4:5: time.sleep
+    ");
+}
+
+#[test]
+fn the_python_kinds_are_all_known() {
+    let project = Project::python(
+        "
+import asyncio, getpass, glob, os, pathlib, queue, shutil, socket, sqlite3, subprocess, sys, threading, time
+import concurrent.futures, http.client, httpx, psycopg2, redis, requests, urllib.request, urllib3
+
+async def f(p: pathlib.Path, q: queue.Queue, t: threading.Thread, e: threading.Event, u: concurrent.futures.Future):
+    time.sleep(1)
+    requests.request('GET', 'x')
+    urllib.request.urlopen('x')
+    httpx.get('x')
+    httpx.Client().get('x')
+    urllib3.PoolManager().request('GET', 'x')
+    http.client.HTTPConnection('x').request('GET', '/')
+    subprocess.run(['x'], check=False)
+    subprocess.Popen(['x']).wait()
+    os.system('x')
+    open('x')
+    (p / 'x').parent.read_text()
+    shutil.copy('a', 'b')
+    os.path.exists('x')
+    p.resolve().exists()
+    glob.glob('x')
+    sqlite3.connect('x').execute('select 1')
+    psycopg2.connect('x').cursor().execute('select 1')
+    redis.Redis().get('x')
+    input()
+    getpass.getpass()
+    sys.stdin.readline()
+    e.wait()
+    q.get()
+    t.join()
+    u.result()
+    asyncio.run_coroutine_threadsafe(g(), 1).result()
+    socket.create_connection(('x', 1))
+    asyncio.run(g())
+
+async def g():
+    pass
+",
+    );
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn rust_calls_are_followed_over_modules_and_packages() {
+    let project = Project::new()
+        .file("Cargo.toml", "[workspace]\nmembers = [\"*\"]\n")
+        .file("store/Cargo.toml", "[package]\nname = \"the-store\"\nversion = \"0.1.0\"\n")
+        .file("store/src/lib.rs", "mod disk;\npub use disk::load;\n")
+        .file("store/src/disk.rs", "pub fn load() { std::fs::read(\"x\"); }\n")
+        .file("web/Cargo.toml", "[package]\nname = \"web\"\nversion = \"0.1.0\"\n")
+        .file(
+            "web/src/main.rs",
+            "mod pages;\n#[tokio::main]\nasync fn main() { pages::Page::new().show(); }\n",
+        )
+        .file(
+            "web/src/pages.rs",
+            "use the_store::load;\npub struct Page { rx: std::sync::mpsc::Receiver<u8> }\n\
+             impl Page {\n    pub fn new() -> Self { todo!() }\n    pub fn show(&self) { load(); self.next(); }\n\
+             \x20   fn next(&self) { self.rx.recv(); }\n}\n",
+        );
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn the_rust_kinds_are_all_known() {
+    let project = Project::rust(
+        r#"
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, RwLock, mpsc};
+use std::{fs, net, thread};
+
+struct State { inner: Arc<Mutex<u8>>, table: RwLock<u8> }
+
+impl State {
+    async fn hold(&self) {
+        let guard = self.inner.lock().unwrap();
+        step().await;
+        let other = self.table.write().unwrap();
+        step().await;
+    }
+}
+
+async fn step() {}
+
+async fn f(c: Condvar, g: G, mut s: S, mut stop: T) -> std::io::Result<()> {
+    thread::sleep(D);
+    fs::File::open("x")?;
+    fs::OpenOptions::new().write(true).open("x")?;
+    net::TcpStream::connect("x")?;
+    Command::new("x").arg("y").output()?;
+    let mut child = Command::new("x").spawn()?;
+    child.wait()?;
+    let (tx, rx) = mpsc::channel::<u8>();
+    rx.recv();
+    let handle = thread::spawn(|| ());
+    handle.join();
+    c.wait(g);
+    s.blocking_recv();
+    futures::executor::block_on(step());
+    ureq::get("x").call();
+    tokio::spawn(async move { thread::sleep(D) });
+    println!("{}", fs::read_to_string("x")?);
+    loop {
+        tokio::select! {
+            _ = s.read_exact(&mut b) => { thread::sleep(D); }
+            Some(x) = s.recv() => x,
+            _ = &mut stop, if true => std::process::exit(1),
+        }
+    }
+}
+"#,
+    );
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn a_syntax_error_in_one_file_leaves_the_rest_checked() {
+    let project = Project::new()
+        .file("broken.py", "def f(:\n    pass\n")
+        .file("broken.rs", "fn f( {\n")
+        .file("compose.yaml", "services: [\n")
+        .file("app.py", "import time\nasync def f():\n    time.sleep(1)\n");
+    insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn ignores_are_themselves_looked_at() {
+    let project = Project::python(
+        "
+import time
+async def f():
+    time.sleep(1)  # adieu: ignore[ADP101]
+    await g()  # adieu: ignore[ADP101] gone since
+    await g()  # adieu: ignore[ADP999] what
+    await g()  # adieu: ignore because
+",
+    );
+    insta::assert_snapshot!(project.text());
+}

@@ -1,0 +1,96 @@
+//! A project on disk for the length of a test, and its check.
+
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use adieu_check::{Config, Finding, Outcome, Request, Selection, check, report};
+use tempfile::TempDir;
+
+/// Files in a folder of their own.
+#[must_use]
+pub(crate) struct Project {
+    folder: TempDir,
+    config: Config,
+}
+
+impl Project {
+    /// An empty project.
+    pub(crate) fn new() -> Project {
+        Project {
+            folder: TempDir::new().expect("a temporary folder"),
+            config: Config::default(),
+        }
+    }
+
+    /// A project with one Python file.
+    pub(crate) fn python(text: &str) -> Project {
+        Project::new().file("app.py", text)
+    }
+
+    /// A project with one Rust package that depends on tokio.
+    pub(crate) fn rust(text: &str) -> Project {
+        Project::new()
+            .file(
+                "Cargo.toml",
+                "[package]\nname = \"app\"\nversion = \"0.1.0\"\n",
+            )
+            .file("src/lib.rs", text)
+    }
+
+    /// Adds a file.
+    pub(crate) fn file(self, name: &str, text: &str) -> Project {
+        self.bytes(name, text.as_bytes())
+    }
+
+    /// Adds a file of any bytes.
+    pub(crate) fn bytes(self, name: &str, bytes: &[u8]) -> Project {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, bytes).expect("a file");
+        self
+    }
+
+    /// Changes the settings.
+    pub(crate) fn config(mut self, config: Config) -> Project {
+        self.config = config;
+        self
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Runs the check.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let request = Request {
+            paths: vec![self.path()],
+            config: self.config.clone(),
+            selection: Selection::default(),
+        };
+        check(&request, &|_, _| {})
+    }
+
+    /// The findings as people read them, with paths below the project.
+    pub(crate) fn text(&self) -> String {
+        let mut out = Vec::new();
+        report::write(&self.outcome(), report::Format::Text, &mut out).expect("a report");
+        let text = String::from_utf8(out).expect("text");
+        text.replace(&format!("{}/", self.path().display()), "")
+    }
+
+    /// The codes found, in order, each once.
+    pub(crate) fn codes(&self) -> Vec<&'static str> {
+        let mut codes: Vec<&'static str> = self
+            .outcome()
+            .findings
+            .iter()
+            .map(|f: &Finding| f.code.as_str())
+            .collect();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    }
+}

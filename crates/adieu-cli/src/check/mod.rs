@@ -1,0 +1,8 @@
+//! `adieu check`.
+
+mod args;
+mod progress;
+mod run;
+
+pub(crate) use args::CheckArgs;
+pub(crate) use run::run;

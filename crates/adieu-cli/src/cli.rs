@@ -1,0 +1,19 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::check::CheckArgs;
+
+/// Services that end well.
+#[derive(Debug, Parser)]
+#[command(name = "adieu", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Find what breaks a graceful stop, in Python, Rust and deployment files.
+    Check(CheckArgs),
+}

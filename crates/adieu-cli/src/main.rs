@@ -1,0 +1,19 @@
+//! `adieu`: services that end well, from the command line.
+
+mod check;
+mod cli;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Parsing makes millions of small allocations on all cores; see Cargo.toml.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().command {
+        cli::Command::Check(args) => check::run(&args),
+    }
+}

@@ -1,0 +1,321 @@
+//! `adieu check` as it is run: the real binary on real files.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BLOCKS: &str = "import asyncio\nimport time\n\ndef nap():\n    time.sleep(1)\n\nasync def f():\n    nap()\n    time.sleep(2)\n    await asyncio.sleep(0)\n";
+
+/// A project and a command in it.
+#[must_use]
+struct Test {
+    folder: TempDir,
+}
+
+impl Test {
+    fn new() -> Test {
+        Test {
+            folder: TempDir::new().expect("a folder"),
+        }
+    }
+
+    fn file(self, name: &str, text: &str) -> Test {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, text).expect("a file");
+        self
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        let output = Command::new(env!("CARGO_BIN_EXE_adieu"))
+            .arg("check")
+            .args(args)
+            .current_dir(self.folder.path())
+            .output()
+            .expect("the command runs");
+        Ran(output)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).expect("a file")
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+struct Ran(Output);
+
+impl Ran {
+    fn code(&self) -> i32 {
+        self.0.status.code().expect("an exit code")
+    }
+
+    fn out(&self) -> String {
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
+    fn err(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.0.stdout).expect("JSON on standard output")
+    }
+}
+
+#[test]
+fn the_project_itself_and_its_examples_are_clean() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_adieu"))
+        .args(["check", "crates", "examples"])
+        .current_dir(root)
+        .output()
+        .expect("the command runs");
+    let ran = Ran(output);
+    assert_eq!((ran.code(), ran.out()), (0, String::new()));
+}
+
+#[test]
+fn clean_is_zero_and_silent() {
+    let ran = Test::new().file("app.py", "x = 1\n").run(&[]);
+    assert_eq!(
+        (ran.code(), ran.out(), ran.err()),
+        (0, String::new(), String::new())
+    );
+}
+
+#[test]
+fn findings_are_one_and_readable() {
+    let ran = Test::new().file("app.py", BLOCKS).run(&[]);
+    assert_eq!(ran.code(), 1);
+    insta::assert_snapshot!(ran.out(), @r"
+    app.py:8:5: ADP101 `nap` blocks the event loop: it reaches `time.sleep`
+      app.py:5:5: time.sleep
+    app.py:9:5: ADP101 `time.sleep` blocks the event loop; use `await asyncio.sleep(...)`
+    ");
+    insta::assert_snapshot!(ran.err(), @"note: 2 findings in 1 files, 1 repairable with --fix");
+}
+
+#[test]
+fn json_has_its_contract() {
+    let ran = Test::new()
+        .file("app.py", BLOCKS)
+        .run(&["--format", "json"]);
+    assert_eq!(ran.code(), 1);
+    insta::assert_snapshot!(ran.out());
+    let report = ran.json();
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["findings"][0]["line"], 8);
+    assert_eq!(report["findings"][0]["trace"][1]["call"], "time.sleep");
+    assert_eq!(report["findings"][1]["trace"], serde_json::json!([]));
+}
+
+#[test]
+fn sarif_carries_rules_and_the_way_down() {
+    let ran = Test::new()
+        .file("app.py", BLOCKS)
+        .run(&["--format", "sarif"]);
+    let log = ran.json();
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let result = &run["results"][0];
+    let index = result["ruleIndex"].as_u64().expect("an index") as usize;
+    assert_eq!(
+        run["tool"]["driver"]["rules"][index]["id"],
+        result["ruleId"]
+    );
+    assert_eq!(
+        result["codeFlows"][0]["threadFlows"][0]["locations"]
+            .as_array()
+            .map(Vec::len),
+        Some(2)
+    );
+}
+
+#[test]
+fn github_annotations_are_escaped() {
+    let ran = Test::new()
+        .file("a,b.py", BLOCKS)
+        .run(&["--format", "github"]);
+    insta::assert_snapshot!(ran.out());
+}
+
+#[test]
+fn rules_are_selected_and_ignored() {
+    let test = Test::new().file("app.py", BLOCKS);
+    assert_eq!(test.run(&["--select", "ADP2,ADR"]).code(), 0);
+    assert_eq!(test.run(&["--ignore", "blocking-sleep"]).code(), 0);
+    assert_eq!(test.run(&["--select", "ADP101"]).code(), 1);
+}
+
+#[test]
+fn an_unknown_rule_is_named_and_the_rest_is_checked() {
+    let ran = Test::new()
+        .file("app.py", BLOCKS)
+        .run(&["--select", "ADP101,ADP999"]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.out().contains("app.py:9:5: ADP101"));
+    insta::assert_snapshot!(ran.err().lines().next().unwrap_or(""), @"error: `ADP999` is no rule; the other rules are checked");
+}
+
+#[test]
+fn a_missing_path_is_named_and_the_rest_is_checked() {
+    let ran = Test::new()
+        .file("app.py", BLOCKS)
+        .run(&["app.py", "nowhere"]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.out().contains("app.py:9:5: ADP101"));
+    assert!(
+        ran.err().contains("error: nowhere: no such file or folder"),
+        "{}",
+        ran.err()
+    );
+}
+
+#[test]
+fn wrong_usage_is_two() {
+    assert_eq!(Test::new().run(&["--format", "xml"]).code(), 2);
+    assert_eq!(Test::new().run(&["--select", "NOPE"]).code(), 2);
+    assert_eq!(
+        Test::new()
+            .file("adieu.toml", "colour = 1\n")
+            .run(&[])
+            .code(),
+        2
+    );
+    assert_eq!(Test::new().run(&["--explain", "NOPE"]).code(), 2);
+}
+
+#[test]
+fn explain_prints_the_page() {
+    let ran = Test::new().run(&["--explain", "adp101"]);
+    assert_eq!(ran.code(), 0);
+    for part in [
+        "# ADP101 blocking-sleep",
+        "## Why",
+        "## Bad",
+        "## Good",
+        "## Blind spots",
+    ] {
+        assert!(ran.out().contains(part), "{part}");
+    }
+}
+
+#[test]
+fn settings_come_from_either_file() {
+    for (name, text) in [
+        ("adieu.toml", "ignore = [\"ADP101\"]\n"),
+        (
+            "pyproject.toml",
+            "[project]\nname = \"x\"\n[tool.adieu]\nignore = [\"ADP101\"]\n",
+        ),
+        ("adieu.toml", "exclude = [\"app.py\"]\n"),
+        (
+            "adieu.toml",
+            "[per-file-ignores]\n\"app.py\" = [\"ADP1\"]\n",
+        ),
+    ] {
+        let ran = Test::new().file("app.py", BLOCKS).file(name, text).run(&[]);
+        assert_eq!(ran.code(), 0, "{text}: {}", ran.out());
+    }
+    let tests = Test::new().file("tests/test_app.py", BLOCKS);
+    assert_eq!(tests.run(&[]).code(), 0);
+    let tests = tests.file("adieu.toml", "tests = true\n");
+    assert_eq!(tests.run(&[]).code(), 1);
+}
+
+#[test]
+fn gitignore_is_respected() {
+    let test = Test::new()
+        .file("app.py", BLOCKS)
+        .file(".gitignore", "app.py\n")
+        .file("ok.py", "x = 1\n");
+    assert_eq!(test.run(&[]).code(), 0);
+    assert_eq!(
+        test.run(&["app.py"]).code(),
+        1,
+        "a file that is named is checked"
+    );
+}
+
+#[test]
+fn a_baseline_keeps_the_old_quiet_and_the_new_loud() {
+    let test = Test::new().file("app.py", BLOCKS);
+    assert_eq!(test.run(&["--write-baseline"]).code(), 0);
+    let with = ["--baseline", "adieu-baseline.json"];
+    assert_eq!(test.run(&with).code(), 0);
+    let moved = format!("# a line more\n{BLOCKS}");
+    let test = test.file("app.py", &moved);
+    assert_eq!(test.run(&with).code(), 0, "code may move");
+    let test = test.file("app.py", &format!("{moved}    time.sleep(3)\n"));
+    let ran = test.run(&with);
+    assert_eq!(ran.code(), 1);
+    assert_eq!(ran.out().lines().count(), 1);
+    let test = test.file("adieu.toml", "baseline = \"adieu-baseline.json\"\n");
+    assert_eq!(test.run(&[]).out().lines().count(), 1);
+    assert_eq!(test.run(&["--baseline", "nowhere.json"]).code(), 2);
+}
+
+#[test]
+fn fixes_are_applied_and_what_is_left_is_said() {
+    let test = Test::new()
+        .file("app.py", BLOCKS)
+        .file(
+            "Dockerfile",
+            "FROM python:3.13\nCOPY start.sh .\nCMD python app.py --port 80\n",
+        )
+        .file(
+            "Dockerfile.script",
+            "FROM python:3.13\nENTRYPOINT [\"./start.sh\"]\n",
+        )
+        .file("start.sh", "#!/bin/sh\nset -e\npython app.py\n")
+        .file("old.py", "x = 1  # adieu: ignore[ADP101] long gone\n");
+    let ran = test.run(&["--fix"]);
+    assert_eq!(ran.code(), 1);
+    assert_eq!(ran.out().lines().count(), 2, "{}", ran.out());
+    assert!(test.read("app.py").contains("    await asyncio.sleep(2)\n"));
+    assert!(
+        test.read("Dockerfile")
+            .ends_with("CMD [\"python\", \"app.py\", \"--port\", \"80\"]\n")
+    );
+    assert!(test.read("start.sh").ends_with("\nexec python app.py\n"));
+    assert_eq!(test.read("old.py"), "x = 1\n");
+    let again = test.run(&["--fix"]);
+    assert_eq!(again.out(), ran.out(), "a second run has nothing to repair");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_unreadable_file_and_a_template_are_said() {
+    use std::os::unix::fs::PermissionsExt;
+    let test = Test::new()
+        .file("app.py", BLOCKS)
+        .file("secret.py", "x = 1\n")
+        .file(
+            "chart/templates/web.yaml",
+            "apiVersion: apps/v1\nkind: Deployment\nspec: {{ .Values.spec }}\n",
+        );
+    let secret = test.path().join("secret.py");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).expect("permissions");
+    let ran = test.run(&[]);
+    assert!(
+        ran.err()
+            .contains("chart/templates/web.yaml: is a Helm template"),
+        "{}",
+        ran.err()
+    );
+    assert!(ran.out().contains("app.py:9:5: ADP101"));
+    // Root reads everything.
+    if fs::read(&secret).is_err() {
+        assert!(
+            ran.out().contains("secret.py:1:1: ADX002 cannot be read"),
+            "{}",
+            ran.out()
+        );
+    }
+}
