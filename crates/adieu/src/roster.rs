@@ -165,7 +165,7 @@ impl Roster {
     /// How many tasks are alive, those left behind not counted.
     #[cfg(feature = "admin")]
     pub(crate) fn alive(&self) -> u64 {
-        self.state.load(Ordering::Relaxed) / ONE
+        self.tally.alive()
     }
 
     /// No new work.

@@ -87,6 +87,12 @@ impl Tally {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
+    /// How many are alive at this moment.
+    #[cfg(feature = "admin")]
+    pub(crate) fn alive(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) / ONE
+    }
+
     /// Whether nobody is alive at this moment.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Acquire) < ONE
