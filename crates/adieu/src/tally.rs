@@ -88,14 +88,13 @@ impl Tally {
     }
 
     /// How many are alive at this moment.
-    #[cfg(feature = "admin")]
     pub(crate) fn alive(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) / ONE
+        self.0.load(Ordering::Acquire) / ONE
     }
 
     /// Whether nobody is alive at this moment.
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.load(Ordering::Acquire) < ONE
+        self.alive() == 0
     }
 }
 
