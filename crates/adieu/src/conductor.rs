@@ -294,10 +294,14 @@ impl Conductor {
         self.name_the_cancelled(now);
         self.ledger(|ledger| ledger.ended(now, exit));
         self.say(now, Notice::Ended { exit });
+        let sentinel = self.core.sentinel.get();
+        if let Some(sentinel) = sentinel {
+            sentinel.decided(exit.code());
+        }
         self.publisher.publish(&self.core, &self.ledger, exit);
         self.voice.print(&self.publisher);
-        if let Some(sentinel) = self.core.sentinel.get() {
-            sentinel.ended(exit.code());
+        if let Some(sentinel) = sentinel {
+            sentinel.written();
         }
         // A log that takes nothing more is waited for as long as the sentinel allows.
         self.voice.finish();

@@ -5,7 +5,7 @@
 //! the last words are spoken by a thread that is waited for only so long.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, Thread};
@@ -37,9 +37,11 @@ struct Shared {
     start: Instant,
     /// When the process ends, in nanoseconds since `start`.
     deadline: AtomicU64,
-    /// The exit code once all is done and said.
+    /// The exit code, once it is known.
     code: AtomicU64,
-    retired: std::sync::atomic::AtomicBool,
+    /// The report is written.
+    written: AtomicBool,
+    retired: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
@@ -54,6 +56,7 @@ impl Sentinel {
             start: Instant::now(),
             deadline: AtomicU64::new(NEVER),
             code: AtomicU64::new(UNKNOWN),
+            written: false.into(),
             retired: false.into(),
             thread: OnceLock::new(),
         });
@@ -78,9 +81,14 @@ impl Sentinel {
         self.no_later_than(AT_ONCE);
     }
 
-    /// All is done and said; the main thread only has to come back.
-    pub(crate) fn ended(&self, code: u8) {
+    /// Whatever comes, the process ends with this code.
+    pub(crate) fn decided(&self, code: u8) {
         self.0.code.store(u64::from(code), Ordering::Release);
+    }
+
+    /// The report is written; the log has to be flushed and the main thread to come back.
+    pub(crate) fn written(&self) {
+        self.0.written.store(true, Ordering::Release);
         self.no_later_than(RETURN);
     }
 
@@ -139,7 +147,9 @@ impl Shared {
     }
 
     fn end(&self, core: &Weak<Core>, last_words: impl FnOnce() + Send + 'static) -> ! {
-        if let Some(code) = self.known_code() {
+        if let Some(code) = self.known_code()
+            && self.written.load(Ordering::Acquire)
+        {
             sys::exit_now(code);
         }
         let (say, said) = mpsc::channel();
