@@ -386,7 +386,10 @@ impl Auditor {
                 let is_due = part.close_by.is_some_and(|by| facts.now >= by);
                 let given_up = part.given_up && (is_due || self.hurried.is_some());
                 let killed = self.killed && part.close_by.is_some();
-                part.heard.is_none() && (is_work || given_up || killed)
+                // Registered but never let in: nothing to abandon, unless it was on its way in just then.
+                let on_its_way = self.phase() == Some(Phase::Cancel) || self.killed;
+                let worked = is_work && (facts.entered.contains(&id) || on_its_way);
+                part.heard.is_none() && (worked || given_up || killed)
             }
             // Work that ran was reached, and so was a close that began.
             Outcome::NotReached => {

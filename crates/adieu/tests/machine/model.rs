@@ -185,6 +185,18 @@ fn shutdown_hooks_take_turns_beside_the_lame_duck() {
 }
 
 #[test]
+fn a_lame_duck_longer_than_the_grace() {
+    let terms = Terms {
+        lame_duck: TERMS.grace * 2,
+        ..TERMS
+    };
+    explore(Scenario {
+        terms,
+        ..calm(&[RESOURCE, WORK])
+    });
+}
+
+#[test]
 fn cleanup_hooks_take_turns_after_work() {
     explore(Scenario {
         failures: false,
@@ -235,6 +247,6 @@ fn setup_that_does_not_listen() {
     };
     explore(stubborn(&[RESOURCE, WORK]));
     explore(stubborn(&[RESOURCE, RESOURCE]));
-    explore(stubborn(&[SHUTDOWN, SHUTDOWN, CLEANUP]));
+    explore(stubborn(&[SHUTDOWN, SHUTDOWN, SHUTDOWN]));
     explore(stubborn(&[CLEANUP, WORK]));
 }
