@@ -32,6 +32,17 @@ pub(crate) fn too_deep(text: &str, syntax: Syntax) -> bool {
     .overflows()
 }
 
+/// Letters, digits, the underscore and everything beyond ASCII.
+const IS_WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = byte >= 0x80 || (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
+
 struct Gauge<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -43,20 +54,25 @@ struct Gauge<'a> {
 
 impl Gauge<'_> {
     fn overflows(&mut self) -> bool {
-        let mut in_word = false;
-        while let Some(&byte) = self.bytes.get(self.at) {
+        let bytes = self.bytes;
+        while let Some(&byte) = bytes.get(self.at) {
+            let start = self.at;
             self.at += 1;
-            if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 {
-                if !in_word {
-                    self.count();
-                    if self.sum > DEEPEST {
-                        return true;
-                    }
+            if IS_WORD[usize::from(byte)] {
+                // Most of a file is words and blanks: step over a whole word at once.
+                while bytes
+                    .get(self.at)
+                    .is_some_and(|next| IS_WORD[usize::from(*next)])
+                {
+                    self.at += 1;
                 }
-                in_word = true;
+                self.count();
+                if self.sum > DEEPEST {
+                    return true;
+                }
                 continue;
             }
-            let after_word = std::mem::take(&mut in_word);
+            let after_word = start > 0 && IS_WORD[usize::from(bytes[start - 1])];
             match byte {
                 b'(' | b'[' | b'{' => {
                     self.count();

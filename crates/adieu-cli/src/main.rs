@@ -9,6 +9,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 /// Parsing makes millions of small allocations on all cores; see Cargo.toml.
+#[cfg(unix)]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[cfg(windows)]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
