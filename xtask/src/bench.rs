@@ -277,7 +277,7 @@ mod tests {
             line("in batches", "difference", 24.4, None, None),
         ];
         let expected = "\
-bench  case          ours    peer                            bar
+bench  case          ours    peer                             bar
 spawn  at once     231 ns  207 ns  tokio::spawn    1.12 ×  1.25 ×  holds
 spawn  in batches  231 ns  207 ns  tokio::spawn  +24.4 ns
 ";

@@ -54,6 +54,18 @@ pub(crate) struct Place {
     pub(crate) index: u32,
 }
 
+impl Place {
+    /// The place in an id.
+    #[inline]
+    pub(crate) const fn of_id(id: u64) -> Self {
+        let [index, shard] = [id as u32, (id >> 32) as u32];
+        Self {
+            shard: shard as u16,
+            index: index.wrapping_sub(1),
+        }
+    }
+}
+
 /// What somebody else may know of a living task.
 pub(crate) struct Sighting {
     pub(crate) id: u64,
@@ -76,10 +88,13 @@ impl Aligned {
     }
 }
 
+// In this order: every task changes the tally; what is only read must not be on the same cache line.
+#[repr(C)]
 pub(crate) struct Roster {
+    tally: Tally,
+    _gap: [u64; 8],
     /// Which roster this is, among all in the process; makes task ids unique.
     number: u16,
-    tally: Tally,
     shards: Box<[Aligned]>,
 }
 
@@ -91,6 +106,7 @@ impl Roster {
         Self {
             number: u16::try_from(NUMBER.fetch_add(1, Ordering::Relaxed) & 0xffff).unwrap_or(0),
             tally: Tally::default(),
+            _gap: [0; 8],
             shards: (0..shards).map(|_| Aligned::default()).collect(),
         }
     }
@@ -112,7 +128,7 @@ impl Roster {
     }
 
     /// Counts and lists a task. If no work may start, gives back its name, and what its short visit changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&self, entry: Entry) -> Result<Place, (Cow<'static, str>, Left)> {
         if self.tally.enter().is_err() {
             return Err((entry.name, Left::Unremarkable));
@@ -226,9 +242,7 @@ impl Roster {
         if id >> 48 != u64::from(self.number) {
             return None;
         }
-        let index = u32::try_from(id & 0xffff_ffff).ok()?.checked_sub(1)?;
-        let shard = u16::try_from(id >> 32 & 0xffff).ok()?;
-        self.see(Place { shard, index })
+        self.see(Place::of_id(id))
     }
 
     /// The living task at this place.

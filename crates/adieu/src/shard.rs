@@ -95,7 +95,7 @@ impl Shard {
         self.closed
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, entry: Entry, now: Duration) -> u32 {
         let part = entry.part.map_or(NONE, |PartId(number)| number);
         let own_label = matches!(entry.name, Cow::Owned(_));
@@ -178,7 +178,7 @@ impl Shard {
         Some((gone, waker))
     }
 
-    #[inline]
+    #[inline(always)]
     fn label(&mut self, entry: Entry) -> u32 {
         let Some(key) = Key::of(&entry) else {
             return self.labels.add(entry);
@@ -277,7 +277,7 @@ impl Key {
     };
 
     /// `None` if the name was made at run time.
-    #[inline]
+    #[inline(always)]
     fn of(entry: &Entry) -> Option<Self> {
         let Cow::Borrowed(name) = entry.name else {
             return None;

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::task::JoinHandle;
 
+use crate::cancel::Token;
 use crate::core::Core;
 use crate::error::{TaskError, TooLate};
 use crate::lifecycle::{End, PartId};
@@ -46,6 +47,9 @@ impl<T> Future for TaskHandle<T> {
     }
 }
 
+// Inlined up to the user's call, with all that lists the task: there the name is a constant in registers. Passed
+// on through memory it would be written in three pieces and read in two, which the processor cannot hide.
+#[inline(always)]
 pub(crate) fn task<F>(
     stop: &Stop,
     name: Cow<'static, str>,
@@ -59,22 +63,31 @@ where
     let core = &stop.core;
     let seat = enter(core, name, place, WorkKind::Task, None)?;
     let join = match &stop.group {
-        None => core
+        // Spawned when the group is being cancelled already, it is somebody's cleanup.
+        Some(token) if !token.is_cancelled() => member(core, token, seat, future),
+        _ => core
             .runtime
             .spawn(Tracked::new(Arc::clone(core), seat, false, future)),
-        // Spawned when the group is being cancelled already, it is somebody's cleanup.
-        Some(token) if token.is_cancelled() => {
-            core.runtime
-                .spawn(Tracked::new(Arc::clone(core), seat, false, future))
-        }
-        Some(token) => {
-            let member = token.wrap(future);
-            let member = async move { member.await.map_err(|_| Cut::Cancelled) };
-            let tracked = Tracked::new(Arc::clone(core), seat, false, member);
-            core.runtime.spawn(async move { tracked.await.flatten() })
-        }
     };
     Ok(TaskHandle { join })
+}
+
+/// Apart and not inlined: the room that its larger future needs on the stack is not every task's to pay for.
+#[inline(never)]
+fn member<F>(
+    core: &Arc<Core>,
+    token: &Token,
+    seat: Place,
+    future: F,
+) -> JoinHandle<Result<F::Output, Cut>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let member = token.wrap(future);
+    let member = async move { member.await.map_err(|_| Cut::Cancelled) };
+    let tracked = Tracked::new(Arc::clone(core), seat, false, member);
+    core.runtime.spawn(async move { tracked.await.flatten() })
 }
 
 pub(crate) fn blocking<F, T>(
@@ -122,7 +135,7 @@ fn too_late(core: &Core, name: Cow<'static, str>, left: Left) -> TooLate {
 }
 
 /// Lists work, or says that it is too late.
-#[inline]
+#[inline(always)]
 pub(crate) fn enter(
     core: &Core,
     name: Cow<'static, str>,

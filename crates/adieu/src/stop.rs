@@ -171,6 +171,7 @@ impl Stop {
     ///
     /// # Errors
     /// [`TooLate`] once the release of resources has begun: work that would silently never run is refused.
+    #[inline]
     #[track_caller]
     pub fn spawn<F>(
         &self,

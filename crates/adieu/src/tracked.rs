@@ -35,13 +35,13 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             // Dropped before its end: by the runtime's own shutdown, or by an abort of the whole task.
             if let Some(task) = this.as_ref().get_ref().task.as_ref() {
-                let (place, shields, quiet) = (task.place(), task.shields, task.quiet);
+                let (id, shields, quiet) = (task.id, task.shields, task.quiet);
                 let this = this.project();
                 // Seated, so that a shield dropped with the future is this task's and no other's.
-                let outer = seat::sit(this.core.roster.id(place), shields);
+                let outer = seat::sit(id, shields);
                 let panic = clear(this.task);
                 outer.rise();
-                this.core.task_ended(place, quiet, panic.as_ref().map_or(Ok(End::Cancelled), Err));
+                this.core.task_ended(Place::of_id(id), quiet, panic.as_ref().map_or(Ok(End::Cancelled), Err));
             }
         }
     }
@@ -53,9 +53,8 @@ pin_project! {
     struct Task<F> {
         #[pin]
         future: F,
-        // The place in the roster; as a `Place` it would leave a gap.
-        index: u32,
-        shard: u16,
+        // Says where it is in the roster, too.
+        id: u64,
         // Spawned while the service was cancelling: it is somebody's cleanup and is not cancelled itself.
         cleanup: bool,
         // Its failure is somebody else's to tell.
@@ -65,23 +64,12 @@ pin_project! {
     }
 }
 
-impl<F> Task<F> {
-    #[inline]
-    const fn place(&self) -> Place {
-        Place {
-            shard: self.shard,
-            index: self.index,
-        }
-    }
-}
-
 impl<F: Future> Tracked<F> {
     #[inline]
     pub(crate) fn new(core: Arc<Core>, place: Place, quiet: bool, future: F) -> Self {
         let task = Task {
             future,
-            index: place.index,
-            shard: place.shard,
+            id: core.roster.id(place),
             cleanup: core.stop.is_cancelling(),
             quiet,
             has_waited: false,
@@ -131,13 +119,12 @@ impl<F: Future> Future for Tracked<F> {
         let Some(task) = this.task.as_ref().get_ref() else {
             return Poll::Ready(Err(Cut::Cancelled));
         };
-        let (place, quiet) = (task.place(), task.quiet);
-        let id = core.roster.id(place);
+        let (id, quiet) = (task.id, task.quiet);
         let outer = seat::sit(id, task.shields);
         let end = if is_cut(core, task.cleanup) {
             Poll::Ready(cut(this.task.as_mut()))
         } else {
-            step(core, this.task.as_mut(), place, cx)
+            step(core, this.task.as_mut(), cx)
         };
         let shields = outer.rise();
         let Poll::Ready(result) = end else {
@@ -153,7 +140,7 @@ impl<F: Future> Future for Tracked<F> {
             Err(Cut::Cancelled) => Ok(End::Cancelled),
             Err(Cut::Panicked(panic)) => Err(&**panic),
         };
-        core.task_ended(place, quiet, told);
+        core.task_ended(Place::of_id(id), quiet, told);
         Poll::Ready(result)
     }
 }
@@ -163,7 +150,6 @@ impl<F: Future> Future for Tracked<F> {
 fn step<F: Future>(
     core: &Core,
     mut task: Pin<&mut Option<Task<F>>>,
-    place: Place,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, Cut>> {
     // A future that is done is dropped under the same catch: one is enough for both.
@@ -183,7 +169,7 @@ fn step<F: Future>(
             };
             let living = living.project();
             if !std::mem::replace(living.has_waited, true) {
-                core.roster.set_waker(place, cx.waker());
+                core.roster.set_waker(Place::of_id(*living.id), cx.waker());
             }
             // Looked at after the waker is set: either the canceller finds the waker, or we see it here.
             if is_cut(core, *living.cleanup) {
