@@ -243,6 +243,11 @@ impl Watched {
                 // A task of another service in the process is that one's to name.
                 self.reported = core.upgrade().and_then(|core| core.who(glance.occupant));
                 self.report(core, now - self.since, true);
+                // The blocked thread may be the one that drove sockets and timers while the others sleep. Work
+                // from outside wakes one of them, and it takes over.
+                if let Some(core) = core.upgrade() {
+                    core.runtime.spawn(async {});
+                }
             }
             return;
         }

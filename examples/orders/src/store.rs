@@ -91,6 +91,7 @@ impl Store {
     /// Takes a connection and never gives it back, as a bug would, in a task that adieu does not know of.
     pub(crate) async fn hold(&self) -> sqlx::Result<()> {
         let connection = self.pool.acquire().await?;
+        // adieu: ignore(ADR301) the bug that this example survives
         tokio::spawn(async move {
             let _held = connection;
             std::future::pending::<()>().await;

@@ -92,6 +92,7 @@ async fn upload(body: Bytes) -> String {
 
 /// What a handler must not do. The watchdog names it.
 async fn block(Query(Millis { ms }): Query<Millis>) -> String {
+    // adieu: ignore(ADR101) the mistake that this route is there to show
     std::thread::sleep(Duration::from_millis(ms));
     format!("blocked {ms} ms\n")
 }

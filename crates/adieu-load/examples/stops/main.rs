@@ -129,12 +129,15 @@ async fn main() -> io::Result<()> {
     let filter = words.next().unwrap_or_default();
     let (near, far) = match words.next().as_deref() {
         None => (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
+        // adieu: ignore(ADR104) nothing else runs yet
         Some("slow") => return again_in_a_network_of_its_own(stops, &filter),
         Some(_) => {
+            // adieu: ignore(ADR104) nothing else runs yet
             Mirror::start(Duration::from_millis(10))?;
             (Mirror::NEAR, Mirror::FAR)
         }
     };
+    // adieu: ignore(ADR102) nothing else runs yet
     let stage = Stage::new(near, far)?;
     println!(
         "| {:<44} | stops | requests | lost | truncated | told to retry | unsent | failed | refused | slowest exit |\n\

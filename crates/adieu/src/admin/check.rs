@@ -152,7 +152,11 @@ impl Check {
                 // A task of its own: code that blocks holds up its own thread, and not the answer. The closure
                 // is called in it, because it too is the user's and may panic or block.
                 let work = Caught::new(async move { probe().await });
-                let mut probing = Probing(runtime.spawn(work));
+                // Handed in from another thread: spawned from here, it would run on this very thread next, and
+                // if it blocks, nobody may be left who drives the sockets and timers of the runtime.
+                let spawner = runtime.clone();
+                let spawned = runtime.spawn_blocking(move || spawner.spawn(work)).await;
+                let mut probing = Probing(spawned.ok()?);
                 match timeout(self.timeout, &mut probing.0).await {
                     Ok(Ok(said)) => problem_of(said),
                     Ok(Err(_)) => Some("it was cancelled with the runtime".to_owned()),

@@ -72,6 +72,7 @@ impl Listen {
             None => None,
         };
         let bound = match self.address.strip_prefix("unix:") {
+            // adieu: ignore(ADR102) once, in set-up, on a local file
             Some(path) => bind_unix(path.into()).map_err(failed)?,
             None => bind_tcp(&self.address).await.map_err(failed)?,
         };
