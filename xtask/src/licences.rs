@@ -28,6 +28,7 @@ const ACCEPTED: &[&str] = &[
     "MIT-0",
     "MPL-2.0",
     "Unicode-3.0",
+    "Unicode-DFS-2016",
     "Unlicense",
     "Zlib",
 ];

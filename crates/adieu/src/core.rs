@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cancel::Token;
@@ -84,7 +83,8 @@ pub(crate) struct Core {
     urgency: AtomicU8,
     /// The exit code plus one, once there is one.
     ended: AtomicU16,
-    ended_notify: Notify,
+    /// Opens at the end.
+    ended_gate: Gate,
     /// Only a service that owns its process has one.
     pub(crate) sentinel: OnceLock<Sentinel>,
     #[cfg(feature = "admin")]
@@ -112,7 +112,7 @@ impl Core {
             losses: Mutex::default(),
             urgency: AtomicU8::new(CALM),
             ended: AtomicU16::new(0),
-            ended_notify: Notify::new(),
+            ended_gate: Gate::default(),
             sentinel: OnceLock::new(),
             #[cfg(feature = "admin")]
             office: crate::admin::Office::default(),
@@ -350,7 +350,7 @@ impl Core {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.exit_code().is_some()
+        self.ended_gate.is_open()
     }
 
     /// The exit code, once the service has ended.
@@ -360,14 +360,11 @@ impl Core {
 
     pub(crate) fn set_ended(&self, code: u8) {
         self.ended.store(u16::from(code) + 1, Ordering::Release);
-        self.ended_notify.notify_waiters();
+        self.ended_gate.open();
     }
 
     pub(crate) async fn ended(&self) {
-        let notified = self.ended_notify.notified();
-        if !self.has_ended() {
-            notified.await;
-        }
+        self.ended_gate.pass().await;
     }
 
     /// The seat number of a part's close or hook, or of `setup` (`None`).

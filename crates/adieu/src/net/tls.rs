@@ -50,6 +50,7 @@ impl Tls {
     }
 }
 
+#[cfg(feature = "http")]
 impl Stream {
     /// Whether the handshake has agreed on HTTP/2; `None` if it said nothing, or was none.
     pub(crate) fn agreed_on_http2(&self) -> Option<bool> {
