@@ -7,6 +7,7 @@
 //! - Locks: a shard's lock is held for a few instructions, never while user code runs and never two at once.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -133,7 +134,7 @@ impl Roster {
         if self.tally.enter().is_err() {
             return Err((entry.name, Left::Unremarkable));
         }
-        let shard = own_shard(self.shards.len());
+        let shard = next_shard(self.shards.len());
         let now = sys::coarse_now();
         let mut tasks = self.shards[shard].lock();
         if tasks.is_closed() {
@@ -265,14 +266,20 @@ impl Roster {
     }
 }
 
-/// The calling thread's shard: threads are dealt out in turn.
+/// The shard for the calling thread's next task.
+///
+/// A thread moves on to another one after so many tasks: what it has spawned is spread over the shards, and the
+/// threads that end it, all at once when the service stops, do not wait for one lock.
 #[inline]
-fn own_shard(shards: usize) -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+fn next_shard(shards: usize) -> usize {
+    const IN_A_ROW: usize = 64;
+    // Threads begin at different shards.
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        static SPAWNED: Cell<usize> = Cell::new(FIRST.fetch_add(3 * IN_A_ROW, Ordering::Relaxed));
     }
-    OWN.try_with(|own| own & (shards - 1)).unwrap_or(0)
+    let spawned = SPAWNED.try_with(|spawned| spawned.replace(spawned.get().wrapping_add(1)));
+    spawned.unwrap_or(0) / IN_A_ROW & (shards - 1)
 }
 
 #[cfg(test)]
