@@ -279,7 +279,7 @@ fn next_shard(shards: usize) -> usize {
         static SPAWNED: Cell<usize> = Cell::new(FIRST.fetch_add(3 * IN_A_ROW, Ordering::Relaxed));
     }
     let spawned = SPAWNED.try_with(|spawned| spawned.replace(spawned.get().wrapping_add(1)));
-    spawned.unwrap_or(0) / IN_A_ROW & (shards - 1)
+    (spawned.unwrap_or(0) / IN_A_ROW) & (shards - 1)
 }
 
 #[cfg(test)]
