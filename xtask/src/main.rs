@@ -12,6 +12,7 @@ mod hygiene;
 mod licences;
 mod metadata;
 mod packages;
+mod prove;
 mod runner;
 mod step;
 mod suite;
@@ -27,6 +28,7 @@ usage: cargo xtask <chore> [options]
 chores:
   test           everything a change has to pass; CI runs exactly this
   test --quick   the part to run while editing: formatting, lints, tests
+  prove          the tests with the counts that convince: thousands of kills, hundreds of stops
   bench          what the library costs, beside what its peers cost
   check-corpus   `adieu check` beside ruff on large packages
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.split_first() {
         Some((&"test", rest)) => suite::run(rest),
+        Some((&"prove", rest)) => prove::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"check-corpus", rest)) => corpus::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
