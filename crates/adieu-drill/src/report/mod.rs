@@ -1,0 +1,29 @@
+//! What a drill leaves behind: the model, which is also the JSON of `adieu drill --json`.
+//!
+//! The JSON is one object of version 1. Fields may be added under one version; a change of meaning makes a new one.
+//! Every name below is the name in the JSON.
+//!
+//! | field | is |
+//! |---|---|
+//! | `version` | 1 |
+//! | `tool` | who wrote it, `adieu 0.1.0` |
+//! | `verdict` | `passed` or `failed`: failed if any check is |
+//! | `target` | `name`, `command`, `address` |
+//! | `seed`, `level` | what reproduces the run |
+//! | `started`, `duration_ms` | when, RFC 3339, and for how long |
+//! | `definition` | what *lost* means in this report |
+//! | `checks` | see [`Check`] |
+//! | `stops` | see [`StopTimeline`] |
+//! | `starvation` | see [`Starvation`]; `null` when the client had the processor it needed |
+//! | `recommendation` | see [`Recommendation`]; `null` when no stop was measured |
+//! | `target_report` | the target's own adieu report, if it wrote one |
+
+mod check;
+mod summary;
+mod timeline;
+
+pub use check::{Check, Group, Outcome};
+pub use summary::{
+    DEFINITION, Level, Recommendation, Report, Starvation, Target, Unreadable, VERSION, Verdict,
+};
+pub use timeline::{Bar, Fate, Mark, MarkKind, StopTimeline};
