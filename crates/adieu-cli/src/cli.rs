@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::check::CheckArgs;
+use crate::health::HealthArgs;
 
 /// Services that end well.
 #[derive(Debug, Parser)]
@@ -16,4 +17,5 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Find what breaks a graceful stop, in Python, Rust and deployment files.
     Check(CheckArgs),
+    Health(HealthArgs),
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod cli;
+mod health;
 mod output;
 
 use std::process::ExitCode;
@@ -20,5 +21,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match cli::Cli::parse().command {
         cli::Command::Check(args) => check::run(&args),
+        cli::Command::Health(args) => health::run(args),
     }
 }

@@ -1,0 +1,145 @@
+//! `adieu health` as it is run: the real binary against real sockets.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Output};
+use std::thread;
+
+const ADIEU: &str = env!("CARGO_BIN_EXE_adieu");
+
+fn health(words: &[&str]) -> (i32, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(ADIEU)
+        .arg("health")
+        .args(words)
+        .output()
+        .expect("the command runs");
+    let said = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
+    (status.code().expect("an exit code"), said)
+}
+
+/// Says this to whoever connects, and holds the connection until the peer lets go of it.
+fn server(says: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            speak(stream, says);
+        }
+    });
+    address
+}
+
+fn speak(mut stream: impl Read + Write, says: &str) {
+    if !says.is_empty() {
+        let mut head = [0; 1_024];
+        let _ = stream.read(&mut head);
+        let _ = stream.write_all(says.as_bytes());
+    }
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_good_answer_is_zero() {
+    let url = format!(
+        "http://{}/readyz",
+        server("HTTP/1.1 204 No Content\r\n\r\n")
+    );
+    let (code, said) = health(&[&url]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("healthy: 204 No Content in "), "{said}");
+}
+
+#[test]
+fn a_bad_answer_is_one_and_says_what_the_service_said() {
+    let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 14\r\n\r\nnot ready: db\n";
+    let url = format!("http://{}/readyz", server(answer));
+    let (code, said) = health(&[&url]);
+    assert_eq!(code, 1);
+    let told = format!("unhealthy: {url} says 503 Service Unavailable: not ready: db\n");
+    assert_eq!(said, told);
+    // Unless that is the answer to be had.
+    assert_eq!(health(&[&url, "--status", "200,500-503"]).0, 0);
+}
+
+#[test]
+fn a_service_that_says_nothing_is_given_up_in_time() {
+    let address = server("");
+    let (code, said) = health(&[&format!("http://{address}/"), "--timeout", "200ms"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (1, "unhealthy: no answer within 200ms\n")
+    );
+    // It does accept.
+    assert_eq!(health(&["--tcp", &address.to_string()]).0, 0);
+}
+
+#[test]
+fn half_an_answer_and_another_protocol_are_no_health() {
+    let (code, said) = health(&[
+        &format!("http://{}/", server("HTTP/1.1 2")),
+        "--timeout",
+        "200ms",
+    ]);
+    assert_eq!(code, 1, "{said}");
+    let (code, said) = health(&[&format!("http://{}/", server("SSH-2.0-OpenSSH\r\n"))]);
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("does not speak HTTP: \"SSH-2.0-OpenSSH"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nobody_there_is_one() {
+    let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = gone.local_addr().expect("an address").to_string();
+    drop(gone);
+    for words in [&["--tcp", &address][..], &[&format!("http://{address}/")]] {
+        let (code, said) = health(words);
+        assert_eq!(code, 1);
+        assert!(
+            said.contains("refused") && said.contains(&address),
+            "{said}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn unix_sockets_are_asked_too() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = folder.path().join("admin.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            speak(stream, "HTTP/1.1 200 OK\r\n\r\n");
+        }
+    });
+    let path = path.display();
+    assert_eq!(health(&[&format!("unix:{path}:/readyz")]).0, 0);
+    assert_eq!(health(&["--tcp", &format!("unix:{path}")]).0, 0);
+    assert_eq!(health(&[&format!("unix:{path}.gone:/readyz")]).0, 1);
+}
+
+#[test]
+fn nonsense_is_two() {
+    for words in [
+        &[][..],
+        &["localhost:80"],
+        &["https://localhost/"],
+        &["http://a/", "--tcp", "a:80"],
+        &["http://a/", "--timeout", "0s"],
+        &["http://a/", "--timeout", "soon"],
+        &["http://a/", "--status", "ok"],
+        &["--tcp", "a"],
+        &["--tcp", "a:80", "--status", "200"],
+    ] {
+        let (code, said) = health(words);
+        assert_eq!(code, 2, "{words:?}: {said}");
+        assert!(said.starts_with("error: "), "{words:?}: {said}");
+    }
+}
