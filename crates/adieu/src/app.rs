@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::component::{self, BlockingPart, Ending, HookPart, Resource, TaskPart};
 use crate::core::Core;
 use crate::error::{BoxError, Error};
+use crate::hear::{self, Signal};
 use crate::lifecycle::{Cause, Plan};
 use crate::report::{Ledger, PartKind};
 use crate::stop::Stop;
@@ -309,6 +310,32 @@ impl App {
             Location::caller(),
             hook,
         )
+    }
+
+    /// Binds a signal to a handler of your own, which is then called instead of what the signal does otherwise:
+    /// SIGHUP and SIGUSR1 can be bound anew, SIGTERM and SIGINT cannot.
+    ///
+    /// Each signal that arrives is one call, as tracked work that a stop waits for; signals of one kind that arrive
+    /// together are one, as always on Unix. An error or a panic is logged and stops nothing. In a scope this needs
+    /// [`Scope::signals`](crate::Scope::signals). A signal that the parent process set to be ignored stays ignored.
+    ///
+    /// ```
+    /// # async fn rotate() -> std::io::Result<()> { Ok(()) }
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.on_signal(adieu::Signal::User2, || rotate()); // reopen the log file
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn on_signal<F, Fut>(&mut self, signal: Signal, handler: F)
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        if let Err(error) = hear::bind(&self.core, signal, Location::caller(), handler) {
+            self.misuse(error);
+        }
     }
 
     /// A [`Stop`] for use in `setup` itself, or to hand to something that is not a task.

@@ -89,6 +89,10 @@ impl Conductor {
         let now = self.core.now();
         match message {
             Message::Note(notice) => self.say(now, notice),
+            Message::Status => {
+                let status = self.ledger(|ledger| ledger.status(&self.core, now));
+                self.voice.show(status);
+            }
             // Told by one who was slow to tell it; whoever has come meanwhile will tell it again.
             Message::Event(Event::Idle) if !self.core.roster.is_idle() => {}
             Message::Event(event) => {

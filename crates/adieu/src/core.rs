@@ -30,6 +30,8 @@ pub(crate) enum Message {
     Event(Event),
     /// For the log and the report only.
     Note(Notice),
+    /// Somebody wants to see how it stands.
+    Status,
 }
 
 /// One part, as the outside of the machine knows it.
@@ -87,6 +89,8 @@ pub(crate) struct Core {
     ended_gate: Gate,
     /// Only a service that owns its process has one.
     pub(crate) sentinel: OnceLock<Sentinel>,
+    /// What the program has bound to signals.
+    pub(crate) bindings: crate::hear::Bindings,
     #[cfg(feature = "admin")]
     pub(crate) office: crate::admin::Office,
     #[cfg(feature = "testing")]
@@ -114,6 +118,7 @@ impl Core {
             ended: AtomicU16::new(0),
             ended_gate: Gate::default(),
             sentinel: OnceLock::new(),
+            bindings: crate::hear::Bindings::default(),
             #[cfg(feature = "admin")]
             office: crate::admin::Office::default(),
             #[cfg(feature = "testing")]
@@ -229,7 +234,7 @@ impl Core {
         }
     }
 
-    /// A signal, as the door hands it in: the first one stops, a further interrupt hurries, the next kills.
+    /// A signal that asks for the end: the first one stops, a further interrupt hurries, the next kills.
     pub(crate) fn signal(&self, signal: StopSignal) {
         if self.begin_stopping() {
             self.tell(Event::Stop(Cause::Signal(signal)));

@@ -15,6 +15,7 @@ pages! {
     Resources = "resources.md";
     Failures = "failures.md";
     Report = "report.md";
+    Reload = "reload.md";
     Telemetry = "telemetry.md";
     #[cfg(feature = "admin")]
     Health = "health.md";

@@ -31,6 +31,7 @@ mod error;
 mod extract;
 mod gate;
 mod group;
+mod hear;
 mod inbox;
 #[cfg(feature = "net")]
 mod net;
@@ -72,6 +73,7 @@ pub use error::{BoxError, Error, Failure, Result, TaskError, TooLate};
 #[cfg(feature = "axum")]
 pub use extract::Stopping;
 pub use group::{Cancelled, Group, GroupCause, GroupError};
+pub use hear::Signal;
 pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
 #[cfg(feature = "net")]
 pub use net::{Listen, Listener};

@@ -88,6 +88,6 @@ impl Publisher {
 }
 
 /// Writes to standard error; `eprint!` would panic if nobody is there to read it.
-fn complain(text: std::fmt::Arguments<'_>) {
+pub(crate) fn complain(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().lock().write_fmt(text);
 }

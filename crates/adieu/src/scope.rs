@@ -80,7 +80,7 @@ impl Scope {
         self
     }
 
-    /// Stops on SIGTERM and SIGINT too. The handlers are taken away when the scope ends.
+    /// Hears signals as a service does: stops on SIGTERM, SIGINT and SIGHUP, prints its status on SIGUSR1. The handlers are taken away when the scope ends.
     pub const fn signals(mut self) -> Self {
         self.signals = true;
         self

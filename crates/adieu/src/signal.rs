@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::core::Core;
-use crate::lifecycle::StopSignal;
+use crate::hear::Signal;
 use crate::sys;
 
 /// Who listens, and what came before anybody did.
 struct Door {
     listeners: Vec<Arc<Core>>,
     /// Caught, but not yet handed to anybody.
-    early: Vec<StopSignal>,
+    early: Vec<Signal>,
     /// When a key was last pressed for an interrupt.
     last_press: Option<Instant>,
     /// Catches that are not yet, or still, somebody's.
@@ -46,7 +46,7 @@ pub(crate) struct Catch(());
 /// A service hears of signals as long as this lives.
 pub(crate) struct Listening(Arc<Core>);
 
-/// Catches SIGTERM and SIGINT, except those that the parent process has set to be ignored.
+/// Catches the signals that every service understands, except those that the parent process has set to be ignored.
 pub(crate) fn catch() -> io::Result<Catch> {
     let mut door = door();
     // A service that has ended still listens, to end the process with its exit code; the new one takes over.
@@ -65,10 +65,21 @@ impl Catch {
         door.catches += 1;
         door.listeners.push(Arc::clone(core));
         for signal in std::mem::take(&mut door.early) {
-            core.signal(signal);
+            core.hear(signal);
         }
         Listening(Arc::clone(core))
     }
+}
+
+/// Catches one more signal, for a service that listens; the door closes for it with all others. One that does not
+/// listen hears of none.
+pub(crate) fn listen_for(core: &Arc<Core>, signal: Signal) -> io::Result<()> {
+    let mut door = door();
+    let listens = door.listeners.iter().any(|it| Arc::ptr_eq(it, core));
+    if listens {
+        platform::install_one(&mut door, signal)?;
+    }
+    Ok(())
 }
 
 impl Drop for Catch {
@@ -114,10 +125,10 @@ enum Sender {
 const PASSED_ON: Duration = Duration::from_millis(20);
 
 /// A signal has come in.
-fn knock(signal: StopSignal, sender: Sender) {
+fn knock(signal: Signal, sender: Sender) {
     let listeners = {
         let mut door = door();
-        if signal == StopSignal::Interrupt {
+        if signal == Signal::Interrupt {
             match sender {
                 Sender::Terminal => door.last_press = Some(Instant::now()),
                 Sender::Process => {
@@ -135,8 +146,9 @@ fn knock(signal: StopSignal, sender: Sender) {
     };
     for core in &listeners {
         match core.exit_code() {
-            Some(code) => sys::exit_now(code),
-            None => core.signal(signal),
+            Some(code) if signal.ends() => sys::exit_now(code),
+            Some(_) => {}
+            None => core.hear(signal),
         }
     }
 }
@@ -150,27 +162,75 @@ mod platform {
     use std::thread;
 
     use super::{Door, Sender, knock};
-    use crate::lifecycle::StopSignal;
+    use crate::hear::Signal;
     use crate::sys;
 
-    const CAUGHT: [(i32, StopSignal); 2] = [
-        (libc::SIGTERM, StopSignal::Terminate),
-        (libc::SIGINT, StopSignal::Interrupt),
+    /// What every service understands.
+    const CAUGHT: [Signal; 4] = [
+        Signal::Terminate,
+        Signal::Interrupt,
+        Signal::Hangup,
+        Signal::User1,
     ];
+
+    /// Signals that have a number of their own everywhere.
+    const NUMBERS: [(i32, Signal); 9] = [
+        (libc::SIGTERM, Signal::Terminate),
+        (libc::SIGINT, Signal::Interrupt),
+        (libc::SIGHUP, Signal::Hangup),
+        (libc::SIGUSR1, Signal::User1),
+        (libc::SIGUSR2, Signal::User2),
+        (libc::SIGQUIT, Signal::Quit),
+        (libc::SIGALRM, Signal::Alarm),
+        (libc::SIGCONT, Signal::Continue),
+        (libc::SIGWINCH, Signal::Window),
+    ];
+
+    fn number(signal: Signal) -> io::Result<i32> {
+        match signal {
+            #[cfg(target_os = "linux")]
+            Signal::RealTime(offset) => Some(libc::SIGRTMIN() + i32::from(offset))
+                .filter(|number| *number <= libc::SIGRTMAX()),
+            _ => NUMBERS
+                .iter()
+                .find(|(_, it)| *it == signal)
+                .map(|(number, _)| *number),
+        }
+        .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this system has no such signal"))
+    }
+
+    fn meaning(number: i32) -> Option<Signal> {
+        let known = NUMBERS.iter().find(|(it, _)| *it == number);
+        #[cfg(target_os = "linux")]
+        let known = known.map(|(_, signal)| *signal).or_else(|| {
+            let offset = u8::try_from(number - libc::SIGRTMIN()).ok()?;
+            Some(Signal::RealTime(offset))
+        });
+        #[cfg(not(target_os = "linux"))]
+        let known = known.map(|(_, signal)| *signal);
+        known
+    }
 
     /// The end the handlers write to. Made once with its reader, and never closed: a handler may be running
     /// in any thread at any time.
     static PIPE: OnceLock<OwnedFd> = OnceLock::new();
 
     pub(super) fn install(door: &mut Door) -> io::Result<()> {
+        CAUGHT
+            .into_iter()
+            .try_for_each(|signal| install_one(door, signal))
+    }
+
+    /// Takes a signal, unless it is taken already or the parent process has set it to be ignored.
+    pub(super) fn install_one(door: &mut Door, signal: Signal) -> io::Result<()> {
         let pipe = match PIPE.get() {
             Some(pipe) => pipe,
             None => open_pipe()?,
         };
-        for (number, _) in CAUGHT {
-            if !sys::is_ignored(number) {
-                door.before.push((number, sys::install(number, pipe)?));
-            }
+        let number = number(signal)?;
+        let is_ours = door.before.iter().any(|(it, _)| *it == number);
+        if !is_ours && !sys::is_ignored(number) {
+            door.before.push((number, sys::install(number, pipe)?));
         }
         Ok(())
     }
@@ -197,8 +257,8 @@ mod platform {
                         } else {
                             Sender::Process
                         };
-                        if let Some((_, signal)) = CAUGHT.iter().find(|(it, _)| *it == number) {
-                            knock(*signal, sender);
+                        if let Some(signal) = meaning(number) {
+                            knock(signal, sender);
                         }
                     }
                 }
@@ -212,9 +272,15 @@ mod platform {
     use std::io;
 
     use super::Door;
+    use crate::hear::Signal;
 
     pub(super) fn install(_: &mut Door) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn install_one(_: &mut Door, _: Signal) -> io::Result<()> {
+        let why = "signals are caught on Unix only in this version";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
     pub(super) fn uninstall(_: &mut Door) {}

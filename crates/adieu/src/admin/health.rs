@@ -7,54 +7,15 @@ use tokio::task::JoinSet;
 
 use super::check::{Answer, Check};
 use crate::core::{Core, Part};
-use crate::lifecycle::{Exit, Outcome, Phase, Role};
+use crate::lifecycle::{Exit, Phase};
 use crate::net::Census;
-use crate::report::{Ledger, PartKind, millis};
+use crate::report::{Condition, Ledger, PartKind, millis};
 
 /// The service as those who ask see it.
 #[derive(Clone)]
 pub(super) struct View {
     pub(super) core: Arc<Core>,
     pub(super) ledger: Arc<Mutex<Ledger>>,
-}
-
-/// What a part is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
-    /// A resource opens, or a server does not listen yet.
-    Starting,
-    Ready,
-    /// A hook before its moment.
-    Waiting,
-    /// A resource closes, or a hook runs.
-    Closing,
-    Over(Outcome),
-}
-
-impl Condition {
-    /// All names, for counts that are zero too.
-    pub(super) const NAMES: [&'static str; 10] = [
-        "starting",
-        "ready",
-        "waiting",
-        "closing",
-        "finished",
-        "closed",
-        "cancelled",
-        "abandoned",
-        "failed",
-        "not reached",
-    ];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Waiting => "waiting",
-            Self::Closing => "closing",
-            Self::Over(outcome) => outcome.name(),
-        }
-    }
 }
 
 pub(super) struct PartState {
@@ -103,7 +64,7 @@ impl View {
             let state = |(index, part): (usize, &Part)| PartState {
                 name: Arc::clone(&part.name),
                 kind: part.kind,
-                condition: condition(part, ledger.progress(index)),
+                condition: Condition::of(part, ledger.progress(index)),
                 restarts: part.restarts,
                 census: part.census.as_ref().map(|count| count()),
             };
@@ -267,17 +228,4 @@ fn part(part: &PartState) -> Value {
         value["requests"] = census.requests.into();
     }
     value
-}
-
-fn condition(part: &Part, progress: (Option<Outcome>, bool)) -> Condition {
-    match (progress, part.role) {
-        ((Some(outcome), _), _) => Condition::Over(outcome),
-        ((None, true), _) => Condition::Closing,
-        ((None, false), Role::Hook(_)) => Condition::Waiting,
-        ((None, false), Role::Resource) if part.closer.is_none() => Condition::Starting,
-        ((None, false), Role::Work) if part.kind.is_server() && part.census.is_none() => {
-            Condition::Starting
-        }
-        _ => Condition::Ready,
-    }
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use metrics::{counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use super::health::{Condition, View};
+use super::health::View;
 use crate::lifecycle::Phase;
-use crate::report::Ledger;
+use crate::report::{Condition, Ledger};
 
 /// Where the program's metrics are, if we were the first to ask for them.
 static OURS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();

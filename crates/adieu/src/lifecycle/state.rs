@@ -62,6 +62,8 @@ pub enum StopSignal {
     Terminate,
     /// SIGINT: somebody at a keyboard asks.
     Interrupt,
+    /// SIGHUP with nothing to reload: the terminal is gone, or an operator asks.
+    Hangup,
 }
 
 impl StopSignal {
@@ -71,6 +73,7 @@ impl StopSignal {
         match self {
             Self::Terminate => "sigterm",
             Self::Interrupt => "sigint",
+            Self::Hangup => "sighup",
         }
     }
 
@@ -80,6 +83,7 @@ impl StopSignal {
         match self {
             Self::Terminate => 15,
             Self::Interrupt => 2,
+            Self::Hangup => 1,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use super::log::log;
 use super::notice::Notice;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, complain};
 
 /// Hears every notice, in order, when it is said.
 pub(crate) type Listener = Box<dyn FnMut(&Notice) + Send>;
@@ -38,6 +38,7 @@ impl Herald {
 
 pub(crate) enum Saying {
     Notice(Notice),
+    Status(String),
     Report(Arc<Publisher>),
 }
 
@@ -63,6 +64,7 @@ impl Voice {
                 for saying in told {
                     match saying {
                         Saying::Notice(notice) => speaker.say(&notice),
+                        Saying::Status(text) => complain(format_args!("{text}")),
                         Saying::Report(publisher) => publisher.print(),
                     }
                 }
@@ -78,6 +80,15 @@ impl Voice {
             Self::Here(herald) => herald.say(notice),
             // The thread ends after its sender, never before.
             Self::Away(tell, _) => drop(tell.send(Saying::Notice(notice.clone()))),
+            Self::Silent => {}
+        }
+    }
+
+    /// Shows the status to a person.
+    pub(crate) fn show(&self, status: String) {
+        match self {
+            Self::Here(_) => complain(format_args!("{status}")),
+            Self::Away(tell, _) => drop(tell.send(Saying::Status(status))),
             Self::Silent => {}
         }
     }

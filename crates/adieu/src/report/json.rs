@@ -224,6 +224,9 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": "blocked", "task": task, "place": place, "lasted_ms": millis(*lasted), "ongoing": ongoing})
         }
+        Notice::SignalFailed { signal, failure } => {
+            json!({"event": "signal failed", "signal": signal.to_string(), "failure": failure})
+        }
         Notice::AdminExposed { address } => {
             json!({"event": "admin exposed", "address": address.to_string()})
         }

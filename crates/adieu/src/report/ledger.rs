@@ -142,8 +142,15 @@ impl Ledger {
             .map(|last| last.phase)
     }
 
+    /// The phase of the stop as far as it has come, and the time since the request.
+    pub(crate) fn current_phase(&self, now: Time) -> Option<(PhaseReport, Duration)> {
+        let since_stop = now.saturating_sub(self.stopped_at?);
+        let mut phase = self.phases.last()?.clone();
+        phase.took = since_stop.saturating_sub(phase.began);
+        Some((phase, since_stop))
+    }
+
     /// How far the part of this number has come: its outcome, and whether its close or hook has begun.
-    #[cfg(feature = "admin")]
     pub(crate) fn progress(&self, part: usize) -> (Option<Outcome>, bool) {
         let outcome = self.outcomes.get(part).copied().flatten();
         let is_closing = self.closing_since.get(part).is_some_and(Option::is_some);

@@ -203,6 +203,14 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 place
             );
         }
+        Notice::SignalFailed { signal, failure } => say!(
+            warn,
+            service = service,
+            signal = signal,
+            "the handler of {} failed: {}",
+            signal,
+            failure
+        ),
         Notice::AdminExposed { address } => say!(
             warn,
             service = service,

@@ -1,13 +1,17 @@
 //! What is said about a life: typed notices while it lasts, one total report at its end.
 
+mod condition;
 mod herald;
 mod json;
 mod ledger;
 mod log;
 mod notice;
+mod status;
 mod summary;
 mod text;
 
+#[cfg(feature = "admin")]
+pub(crate) use condition::Condition;
 pub(crate) use herald::{Herald, Listener, Voice};
 pub(crate) use json::check_writable;
 #[cfg(feature = "admin")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Failure;
+use crate::hear::Signal;
 use crate::lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role};
 
 /// What kind of part this is.
@@ -167,6 +168,13 @@ pub enum Notice {
         lasted: Duration,
         /// Whether it goes on.
         ongoing: bool,
+    },
+    /// The handler of a signal failed.
+    SignalFailed {
+        /// Which.
+        signal: Signal,
+        /// What went wrong.
+        failure: Failure,
     },
     /// The admin port can be reached from other machines, and was not said to be meant so.
     AdminExposed {

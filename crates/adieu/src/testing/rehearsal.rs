@@ -8,7 +8,7 @@ use tokio::runtime;
 
 use crate::app::{App, ShutdownHandle};
 use crate::core::Core;
-use crate::lifecycle::StopSignal;
+use crate::hear::Signal;
 use crate::report::Report;
 use crate::scope::{Scope, scope};
 
@@ -19,9 +19,10 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Sends a signal, with all that follows: the first stops, a further interrupt hurries, the next ends.
-    pub fn signal(&self, signal: StopSignal) {
-        self.core.signal(signal);
+    /// Sends a signal, with all that follows: the first stops, a further interrupt hurries, the next ends; a
+    /// [`Signal`] reloads or does what is bound to it.
+    pub fn signal(&self, signal: impl Into<Signal>) {
+        self.core.hear(signal.into());
     }
 
     /// Stops the service.

@@ -1,0 +1,170 @@
+//! What a signal does once it is in: stop, hurry, reload, show the status, or what the program bound to it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::component::{BoxFuture, Ending};
+use crate::core::{Core, Message};
+use crate::error::{BoxError, Error, Failure};
+use crate::lifecycle::StopSignal;
+use crate::panics::Caught;
+use crate::report::Notice;
+use crate::{signal, spawn};
+
+/// A signal as the service knows it. Numbers stay at the door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Signal {
+    /// SIGTERM: stops.
+    Terminate,
+    /// SIGINT: stops, then hurries, then ends.
+    Interrupt,
+    /// SIGHUP: reloads; stops if there is nothing to reload.
+    Hangup,
+    /// SIGUSR1: prints the status.
+    User1,
+    /// SIGUSR2.
+    User2,
+    /// SIGQUIT.
+    Quit,
+    /// SIGALRM.
+    Alarm,
+    /// SIGCONT: goes on after having been suspended.
+    Continue,
+    /// SIGWINCH: the terminal's window changed.
+    Window,
+    /// The real-time signal SIGRTMIN+n, on Linux.
+    RealTime(u8),
+}
+
+impl Signal {
+    /// Whether it ends the process once the service has ended.
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self, Self::Terminate | Self::Interrupt | Self::Hangup)
+    }
+}
+
+impl From<StopSignal> for Signal {
+    fn from(signal: StopSignal) -> Self {
+        match signal {
+            StopSignal::Terminate => Self::Terminate,
+            StopSignal::Interrupt => Self::Interrupt,
+            StopSignal::Hangup => Self::Hangup,
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Terminate => "sigterm",
+            Self::Interrupt => "sigint",
+            Self::Hangup => "sighup",
+            Self::User1 => "sigusr1",
+            Self::User2 => "sigusr2",
+            Self::Quit => "sigquit",
+            Self::Alarm => "sigalrm",
+            Self::Continue => "sigcont",
+            Self::Window => "sigwinch",
+            Self::RealTime(number) => return write!(f, "sigrtmin+{number}"),
+        })
+    }
+}
+
+type Handler = Arc<dyn Fn() -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
+
+struct Binding {
+    place: &'static Location<'static>,
+    handler: Handler,
+}
+
+/// What the program has bound to signals.
+#[derive(Default)]
+pub(crate) struct Bindings(Mutex<HashMap<Signal, Binding>>);
+
+impl Bindings {
+    fn with<T>(&self, look: impl FnOnce(&mut HashMap<Signal, Binding>) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Binds a handler; from here on it is called instead of what the signal does otherwise.
+pub(crate) fn bind<F, Fut>(
+    core: &Arc<Core>,
+    signal: Signal,
+    place: &'static Location<'static>,
+    handler: F,
+) -> Result<(), Error>
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: Ending,
+{
+    if matches!(signal, Signal::Terminate | Signal::Interrupt) {
+        return Err(Error::config(format!(
+            "{signal} stops the service and cannot be bound to something else (at {place}); to do something when it \
+             stops, use `app.on_shutdown`"
+        )));
+    }
+    let handler: Handler = Arc::new(move || {
+        let work = handler();
+        Box::pin(async move { work.await.into_result() })
+    });
+    core.bindings.with(|bindings| match bindings.get(&signal) {
+        Some(first) => Err(Error::config(format!(
+            "{signal} is bound twice: first at {}, again at {place}",
+            first.place
+        ))),
+        None => {
+            bindings.insert(signal, Binding { place, handler });
+            Ok(())
+        }
+    })?;
+    signal::listen_for(core, signal)
+        .map_err(|error| Error::config(format!("{signal} cannot be bound (at {place}): {error}")))
+}
+
+impl Core {
+    /// A signal, as the door hands it in.
+    pub(crate) fn hear(self: &Arc<Self>, signal: Signal) {
+        let bound = self.bindings.with(|bindings| {
+            let binding = bindings.get(&signal)?;
+            Some((binding.place, Arc::clone(&binding.handler)))
+        });
+        match (bound, signal) {
+            (Some((place, handler)), _) => self.call(signal, place, &handler),
+            (None, Signal::Terminate) => self.signal(StopSignal::Terminate),
+            (None, Signal::Interrupt) => self.signal(StopSignal::Interrupt),
+            (None, Signal::Hangup) => self.signal(StopSignal::Hangup),
+            (None, Signal::User1) => self.inbox.push(Message::Status),
+            // Caught only while something is bound to it.
+            (None, _) => {}
+        }
+    }
+
+    /// Runs a handler as tracked work. Once the resources close it is too late for it, and nobody is told: no more
+    /// than of a signal that comes after the end.
+    fn call(
+        self: &Arc<Self>,
+        signal: Signal,
+        place: &'static Location<'static>,
+        handler: &Handler,
+    ) {
+        let (core, handler) = (Arc::clone(self), Arc::clone(handler));
+        let work = async move {
+            // In a block of its own: the call that makes the future may panic too.
+            let failure = match Caught::new(async move { handler().await }).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => Failure::from_error(&*error),
+                Err(panic) => Failure::from(&panic),
+            };
+            core.note(Notice::SignalFailed { signal, failure });
+        };
+        let name = Cow::Owned(format!("on {signal}"));
+        let _ = spawn::task(&crate::Stop::new(Arc::clone(self)), name, place, work);
+    }
+}

@@ -1,0 +1,123 @@
+//! The live status for a person, as SIGUSR1 prints it: parts, tasks with age and state, budget.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::condition::Condition;
+use super::ledger::Ledger;
+use crate::core::Core;
+use crate::duration::show;
+use crate::lifecycle::Time;
+use crate::roster::{Sighting, WorkKind};
+use crate::seat;
+
+/// More kinds of tasks than these are only counted.
+const MOST: usize = 100;
+
+impl Ledger {
+    /// The service as it stands. Reads locks that are held for moments only, so it works while the runtime is
+    /// blocked, which is when somebody asks.
+    pub(crate) fn status(&self, core: &Core, now: Time) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_status(&mut text, core, now);
+        text
+    }
+
+    fn write_status(&self, f: &mut String, core: &Core, now: Time) -> std::fmt::Result {
+        let (stage, pid) = (self.stage(core), std::process::id());
+        writeln!(f, "{}: {stage}, up {}, pid {pid}", core.name, show(now))?;
+        match self.current_phase(now) {
+            Some((phase, since_stop)) => writeln!(
+                f,
+                "  budget  {} of {} used; phase {}, {} of {}",
+                show(since_stop),
+                show(core.terms.grace),
+                phase.phase,
+                show(phase.took),
+                show(phase.budget)
+            )?,
+            None => {
+                write!(f, "  budget  {}:", show(core.terms.grace))?;
+                for (phase, slice, _) in &core.plan().phases {
+                    write!(f, " {phase} {}", show(*slice))?;
+                }
+                writeln!(f)?;
+            }
+        }
+        self.write_parts(f, core, now)?;
+        write_tasks(f, core)
+    }
+
+    fn stage(&self, core: &Core) -> String {
+        match core.cause.get() {
+            Some(cause) => format!("stopping ({cause})"),
+            None if core.running.is_open() => "running".to_owned(),
+            None => "starting".to_owned(),
+        }
+    }
+
+    fn write_parts(&self, f: &mut String, core: &Core, now: Time) -> std::fmt::Result {
+        let parts = core.parts();
+        let width = parts
+            .iter()
+            .map(|part| part.name.chars().count())
+            .max()
+            .unwrap_or(0);
+        for (index, part) in parts.iter().enumerate() {
+            let condition = Condition::of(part, self.progress(index)).name();
+            let (kind, name, age) = (part.kind, &part.name, show(now.saturating_sub(part.born)));
+            write!(f, "  {kind:<11} {name:<width$}  {condition}, {age} old")?;
+            if part.restarts > 0 {
+                write!(f, ", restarted {}×", part.restarts)?;
+            }
+            match &part.failure {
+                Some(failure) => writeln!(f, ": {failure}")?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tasks of one name, place and state are one line: there may be a million of them.
+fn write_tasks(f: &mut String, core: &Core) -> std::fmt::Result {
+    let (tasks, seated) = (core.roster.sightings(), seat::occupants());
+    let mut kinds: BTreeMap<_, (usize, Duration)> = BTreeMap::new();
+    for task in &tasks {
+        let place = (task.place.file(), task.place.line(), task.place.column());
+        let kind = (&*task.name, place, state(task, &seated));
+        let (count, oldest) = kinds.entry(kind).or_default();
+        *count += 1;
+        *oldest = task.age.max(*oldest);
+    }
+    writeln!(f, "  tasks   {} alive", tasks.len())?;
+    for ((name, (file, line, column), state), (count, oldest)) in kinds.iter().take(MOST) {
+        let many = if *count > 1 {
+            format!(" ×{count}")
+        } else {
+            String::new()
+        };
+        let age = show(*oldest);
+        writeln!(
+            f,
+            "    {name}{many} {state}, {age} old, at {file}:{line}:{column}"
+        )?;
+    }
+    match kinds.len().saturating_sub(MOST) {
+        0 => Ok(()),
+        more => writeln!(f, "    and {more} more kinds"),
+    }
+}
+
+/// Whoever sits on a thread is being polled at this moment; seen for longer, it blocks.
+fn state(task: &Sighting, seated: &[u64]) -> &'static str {
+    if task.kind == WorkKind::Blocking {
+        "blocking code"
+    } else if seated.contains(&task.id) {
+        "on its thread"
+    } else {
+        "waiting"
+    }
+}
