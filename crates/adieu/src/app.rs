@@ -67,6 +67,38 @@ impl App {
         component::resource(&self.core, name.into(), Location::caller(), open)
     }
 
+    /// Opens a store for what must outlive the process: cursors, counters, the last run of a job. Await it; the
+    /// handle gives typed access to each piece of state.
+    ///
+    /// It is a resource named `store`: open it before the tasks that save into it, and it is closed after them.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// use adieu::{App, FileStore};
+    ///
+    /// #[derive(Default, Serialize, Deserialize)]
+    /// struct Visits { count: u64 }
+    ///
+    /// async fn setup(app: &mut App) -> adieu::Result {
+    ///     let store = app.store(FileStore::open("/var/lib/orders")).await?;
+    ///     let visits = store.state::<Visits>("visits");
+    ///     let mut seen = visits.load().await?.map(|found| found.value).unwrap_or_default();
+    ///     seen.count += 1;
+    ///     visits.save(&seen).await?; // durable
+    ///     Ok(())
+    /// }
+    /// ```
+    #[cfg(feature = "state")]
+    #[track_caller]
+    pub fn store<O, S, E>(&mut self, open: O) -> crate::StorePart<'_, O>
+    where
+        O: std::future::IntoFuture<Output = Result<S, E>>,
+        S: crate::Store,
+        E: Into<BoxError>,
+    {
+        crate::StorePart::new(&self.core, Location::caller(), open)
+    }
+
     /// Starts a task. It is given a [`Stop`] and should end soon after the stop is requested.
     ///
     /// An error or a panic stops the service, unless [`TaskPart::report_only`] says otherwise; see

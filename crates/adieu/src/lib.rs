@@ -11,6 +11,7 @@
 //! | open resources, start tasks, add hooks | [`App`] |
 //! | notice the stop in a task, start more work | [`Stop`], [`Group`] |
 //! | see what happened | [`Report`], [`Notice`], [`Exit`] |
+//! | keep state over restarts | feature `state` |
 //! | be asked how it is: probes, checks, metrics | feature `admin` |
 //! | test how a service stops | feature `testing` |
 //!
@@ -51,6 +52,8 @@ mod shard;
 mod signal;
 mod spawn;
 mod stop;
+#[cfg(feature = "state")]
+mod store;
 mod supervise;
 mod sys;
 mod tally;
@@ -63,6 +66,8 @@ pub mod testing;
 #[cfg(feature = "admin")]
 pub use admin::{Admin, AdminBody, AdminFuture, AdminPort, AdminRoutes, CheckPart};
 pub use app::{App, ShutdownHandle};
+#[cfg(feature = "state")]
+pub use component::StorePart;
 pub use component::{BlockingPart, Ending, HookPart, Resource, TaskPart};
 #[cfg(feature = "net")]
 pub use component::{Conn, TcpPart};
@@ -83,4 +88,9 @@ pub use scope::{Scope, scope};
 pub use service::{Service, service};
 pub use spawn::TaskHandle;
 pub use stop::{Shield, Stop};
+#[cfg(feature = "state")]
+pub use store::{
+    Entry, Expected, FileStore, Record, State, Store, StoreError, StoreFuture, StoreHandle,
+    Version, Versioned,
+};
 pub use supervise::Restart;

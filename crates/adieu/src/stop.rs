@@ -145,6 +145,27 @@ impl Stop {
         .await
     }
 
+    /// Waits for `future`, and gives up when the cancelling begins.
+    #[cfg(feature = "state")]
+    pub(crate) async fn until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
+        let cancelling = async {
+            loop {
+                // Made before the look, as in `requested`.
+                let notified = self.core.stop.notify.notified();
+                if self.core.stop.is_cancelling() {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        let (mut cancelling, mut future) = (pin!(cancelling), pin!(future));
+        poll_fn(|cx| match cancelling.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => future.as_mut().poll(cx).map(Some),
+        })
+        .await
+    }
+
     /// Runs `future` to its end even when its task is cancelled meanwhile; the task is cut right after it.
     ///
     /// The shield holds within the cancel phase's budget. What does not end by then is abandoned and named

@@ -181,7 +181,7 @@ pub(crate) async fn again(
 }
 
 /// A random number from 0 to 1. The hasher's keys are random, which is enough to spread replicas out.
-fn jitter() -> f64 {
+pub(crate) fn jitter() -> f64 {
     let random = RandomState::new().hash_one(0) >> 32;
     u32::try_from(random).map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }

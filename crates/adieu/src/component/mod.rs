@@ -4,6 +4,8 @@ mod hook;
 #[cfg(feature = "http")]
 mod http;
 mod resource;
+#[cfg(feature = "state")]
+mod store;
 mod task;
 #[cfg(feature = "net")]
 mod tcp;
@@ -17,6 +19,8 @@ pub use hook::HookPart;
 #[cfg(feature = "http")]
 pub use http::{HttpPart, Limits, Upload};
 pub use resource::Resource;
+#[cfg(feature = "state")]
+pub use store::StorePart;
 pub use task::{BlockingPart, TaskPart};
 #[cfg(feature = "net")]
 pub use tcp::{Conn, TcpPart};

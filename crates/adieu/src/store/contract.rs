@@ -1,0 +1,93 @@
+//! What a store promises: a document by key, each save with a new version, and a save that only happens if
+//! nobody else was faster. Leases, checkpoints and cursors need nothing more.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use super::error::StoreError;
+
+/// What a store's methods return; boxed, so that a program can choose its store while it runs.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Which save of a key this is. Grows with every save of the key, not always by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a save expects to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expected {
+    /// Whatever is there is replaced.
+    Any,
+    /// Nothing was ever saved under this key.
+    Absent,
+    /// The last save is this one.
+    Version(Version),
+}
+
+impl Expected {
+    /// Whether this was expected.
+    #[must_use]
+    pub fn matches(self, found: Option<Version>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => found.is_none(),
+            Self::Version(version) => found == Some(version),
+        }
+    }
+}
+
+/// What is kept under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The format of the value, as the program numbers it: see [`State::format`](super::State::format).
+    pub format: u32,
+    /// Tells this save from every other. When the answer to a save is lost, it is asked for again, and the stamp
+    /// says whether what is there now is ours. A store whose answers cannot be lost may give back 0.
+    pub stamp: u64,
+    /// A JSON document.
+    pub value: String,
+}
+
+/// An entry as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which save it is of.
+    pub version: Version,
+    /// What was saved.
+    pub entry: Entry,
+}
+
+/// Keeps documents by key. Programs use [`State`](super::State); this is for those who bring a store of their
+/// own to [`App::store`](crate::App::store).
+///
+/// - A save that has returned is durable, as far as the store can tell, and seen by every later load.
+/// - Of several saves that expect the same version, exactly one succeeds; the others are
+///   [conflicts](StoreError::conflict).
+/// - Dropping a future leaves the old entry or the new one, never something between, and a save that was dropped
+///   does not replace one that was begun after it.
+/// - An error that may pass by itself is [unavailable](StoreError::unavailable): only those are tried again.
+pub trait Store: Send + Sync + 'static {
+    /// The last entry saved under the key, if there is one.
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Record>>;
+
+    /// Saves an entry if what is there is what is expected, and gives its version.
+    fn save<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Expected,
+        entry: &'a Entry,
+    ) -> StoreFuture<'a, Version>;
+
+    /// Waits for saves that were begun, and lets go of locks and connections. Called once; after it, everything
+    /// else is an error.
+    fn close(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}

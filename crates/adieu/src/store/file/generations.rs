@@ -1,0 +1,208 @@
+//! The files of one key: how the next generation takes the place of the last without a moment between.
+//!
+//! A save writes `key.new` and flushes it; links the present file to `key.previous.json` under a name of its own
+//! and renames that into place; then renames `key.new` to `key.json`, and flushes the folder. At every moment
+//! `key.json` is a whole file, and so is the one before it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::envelope::{self, Damage};
+use crate::store::contract::{Entry, Record, Version};
+use crate::store::error::{Kind, StoreError};
+
+pub(super) struct Files {
+    folder: PathBuf,
+    stem: String,
+    pub(super) current: PathBuf,
+    previous: PathBuf,
+    /// The next generation, while it is being written.
+    new: PathBuf,
+    /// A second name of the present one, on its way to be the previous.
+    kept: PathBuf,
+}
+
+/// What a file was found to be.
+enum Found {
+    Nothing,
+    Whole(Record),
+    Corrupt(String),
+}
+
+/// Readable by nobody else, from the first moment.
+pub(super) fn private(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    #[cfg(not(unix))]
+    let _ = options;
+}
+
+impl Files {
+    pub(super) fn new(folder: &Path, key: &str) -> Result<Self, StoreError> {
+        let stem = stem(key)?;
+        let file = |ending: &str| folder.join(format!("{stem}{ending}"));
+        Ok(Self {
+            folder: folder.to_owned(),
+            current: file(".json"),
+            previous: file(".previous.json"),
+            new: file(".new"),
+            kept: file(".kept"),
+            stem,
+        })
+    }
+
+    pub(super) fn load(&self, key: &str) -> Result<Option<Record>, StoreError> {
+        let why = match self.look(&self.current, key)? {
+            Found::Whole(record) => return Ok(Some(record)),
+            Found::Nothing => None,
+            Found::Corrupt(why) => Some(why),
+        };
+        let missing = match (self.look(&self.previous, key)?, why) {
+            (Found::Nothing, None) => return Ok(None),
+            // Killed between two renames, where there are no links: the save was not acknowledged.
+            (Found::Whole(record), None) => return Ok(Some(record)),
+            (Found::Whole(record), Some(why)) => {
+                self.set_aside(&why, record.version)?;
+                return Ok(Some(record));
+            }
+            (Found::Nothing, Some(why)) => (&self.current, why, "there is none".to_owned()),
+            (Found::Corrupt(why), None) => (&self.previous, why, "there is none".to_owned()),
+            (Found::Corrupt(other), Some(why)) => {
+                let name = self.previous.display();
+                (
+                    &self.current,
+                    why,
+                    format!("{name} is corrupt too: {other}"),
+                )
+            }
+        };
+        let (path, why, previous) = missing;
+        let path = path.clone();
+        Err(StoreError::new(Kind::Corrupt {
+            path,
+            why,
+            previous,
+        }))
+    }
+
+    fn look(&self, path: &Path, key: &str) -> Result<Found, StoreError> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(cause) => return Err(StoreError::io("read", path, cause)),
+        };
+        match envelope::read(key, &bytes) {
+            Ok(record) => Ok(Found::Whole(record)),
+            Err(Damage::Corrupt(why)) => Ok(Found::Corrupt(why)),
+            Err(Damage::Newer(found)) => Err(StoreError::new(Kind::NewerFile {
+                path: path.to_owned(),
+                found,
+            })),
+        }
+    }
+
+    /// Keeps the damaged file for whoever wants to know what happened to it, and says so.
+    fn set_aside(&self, why: &str, instead: Version) -> Result<(), StoreError> {
+        let aside = (1_u32..)
+            .map(|number| {
+                self.folder
+                    .join(format!("{}.corrupt-{number}.json", self.stem))
+            })
+            .find(|path| !path.exists())
+            .unwrap_or_else(|| self.folder.join(format!("{}.corrupt.json", self.stem)));
+        fs::rename(&self.current, &aside)
+            .map_err(|cause| StoreError::io("set aside", &self.current, cause))?;
+        tracing::warn!(
+            file = %self.current.display(),
+            aside = %aside.display(),
+            version = instead.0,
+            "state is corrupt ({why}): it was set aside, and the previous generation is used"
+        );
+        Ok(())
+    }
+
+    pub(super) fn save(
+        &self,
+        key: &str,
+        version: Version,
+        entry: &Entry,
+        folder: Option<&File>,
+    ) -> Result<(), StoreError> {
+        let text = envelope::write(key, version, entry).map_err(|cause| {
+            let key = key.to_owned();
+            StoreError::new(Kind::NotJson { key, cause })
+        })?;
+        let written = self.write(text.as_bytes());
+        let placed = written.and_then(|()| self.place(folder));
+        if placed.is_err() {
+            // On a full disk it would be in the way; the old generations are untouched.
+            let _ = fs::remove_file(&self.new);
+        }
+        placed
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        let fail = |cause| StoreError::io("write", &self.new, cause);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        private(&mut options);
+        let mut file = options.open(&self.new).map_err(fail)?;
+        file.write_all(bytes).map_err(fail)?;
+        file.sync_all().map_err(fail)
+    }
+
+    fn place(&self, folder: Option<&File>) -> Result<(), StoreError> {
+        self.keep_previous().map_err(|cause| {
+            StoreError::io("keep the previous generation of", &self.current, cause)
+        })?;
+        fs::rename(&self.new, &self.current)
+            .map_err(|cause| StoreError::io("replace", &self.current, cause))?;
+        match folder {
+            Some(folder) => folder
+                .sync_all()
+                .map_err(|cause| StoreError::io("flush", &self.folder, cause)),
+            None => Ok(()),
+        }
+    }
+
+    fn keep_previous(&self) -> io::Result<()> {
+        match fs::hard_link(&self.current, &self.kept) {
+            Ok(()) => {}
+            // The first save, or the one after damage.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // Left by a process that was killed right here.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&self.kept)?;
+                fs::hard_link(&self.current, &self.kept)?;
+            }
+            // No links on this file system: then there is a moment without a present file, and `load` knows.
+            Err(_) => return fs::rename(&self.current, &self.previous),
+        }
+        fs::rename(&self.kept, &self.previous)
+    }
+}
+
+/// The key as the beginning of a file's name: anything that could mean something to a file system is written as
+/// `%` and its number, the dot too, so that no key can be taken for a file that belongs to another.
+fn stem(key: &str) -> Result<String, StoreError> {
+    let refuse = |why| {
+        let key = key.chars().take(40).collect();
+        Err(StoreError::new(Kind::BadKey { key, why }))
+    };
+    let mut stem = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            stem.push(char::from(byte));
+        } else {
+            stem.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if stem.is_empty() {
+        return refuse("a name is needed");
+    }
+    if stem.len() > 200 {
+        return refuse("as a file's name it would be too long; 200 letters are the most");
+    }
+    Ok(stem)
+}

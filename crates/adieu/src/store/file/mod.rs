@@ -1,0 +1,121 @@
+//! State in a folder: one JSON file a key, replaced as a whole, with the generation before kept beside it.
+
+mod envelope;
+mod folder;
+mod generations;
+mod lock;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
+use super::error::StoreError;
+use folder::Folder;
+
+/// State in files of a folder: nothing to install, and nothing to lose.
+///
+/// A save writes beside the old file, flushes it to the disk, renames it into place and flushes the folder. Killed
+/// at any instant, the process leaves the old state or the new one. The generation before is kept, and is used if
+/// the last one is damaged; the damaged file is set aside and named in the log, never deleted.
+///
+/// | file | what it is |
+/// |---|---|
+/// | `importer.json` | the state `importer` |
+/// | `importer.previous.json` | the save before |
+/// | `importer.corrupt-1.json` | a damaged file that was set aside |
+/// | `lock` | held by the one process that uses the folder; its number is in it |
+///
+/// The files are JSON, with mode 0600; what was saved is under `value`:
+///
+/// ```json
+/// {
+///   "adieu": 1,
+///   "key": "importer",
+///   "version": 42,
+///   "format": 1,
+///   "checksum": "crc32:5d1f0a3c",
+///   "value": {"processed_count":42,"last_id":42}
+/// }
+/// ```
+///
+/// To change one by hand while the program is not running, leave its `checksum` out.
+///
+/// Two processes cannot have a folder at the same time: the second one is told the number of the first. For
+/// several, there are stores on a server.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    folder: Arc<Folder>,
+}
+
+impl FileStore {
+    /// Opens the folder, and makes it if there is none.
+    ///
+    /// Dropped half-way, it leaves the folder unlocked.
+    ///
+    /// # Errors
+    /// Another process uses it, or it cannot be written to.
+    pub async fn open(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = folder.into();
+        let folder = blocking(move || Folder::open(path)).await?;
+        let folder = Arc::new(folder);
+        Ok(Self { folder })
+    }
+
+    /// The file that the state under this key is in.
+    ///
+    /// # Errors
+    /// The key is empty or far too long.
+    pub fn path(&self, key: &str) -> Result<PathBuf, StoreError> {
+        self.folder.files(key).map(|files| files.current)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+}
+
+impl Store for FileStore {
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move {
+            let turn = self.folder.turn(key).await?;
+            blocking(move || turn.load()).await
+        })
+    }
+
+    fn save<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Expected,
+        entry: &'a Entry,
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(async move {
+            let turn = self.folder.turn(key).await?;
+            let entry = entry.clone();
+            // From here it runs to its end, whoever waits for it: the turn is held until then, so what is
+            // begun later is also written later.
+            blocking(move || turn.save(expected, &entry)).await
+        })
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.folder.close())
+    }
+}
+
+/// Runs file work where it blocks nobody.
+async fn blocking<T, F>(work: F) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, StoreError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(joined) => match joined.try_into_panic() {
+            Ok(payload) => std::panic::resume_unwind(payload),
+            // Only a runtime that shuts down drops blocking work.
+            Err(_) => Err(StoreError::new(super::error::Kind::Closed)),
+        },
+    }
+}

@@ -1,0 +1,226 @@
+//! The file store: what is in the folder, and what becomes of damage.
+
+use std::fs;
+use std::path::Path;
+
+use adieu::{BoxError, FileStore, StoreHandle};
+use tempfile::TempDir;
+
+use crate::conformance::{self, Cursor, cursor};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_does_what_every_store_does() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    conformance::holds(async || Ok(FileStore::open(folder.path().join("a/b")).await?)).await
+}
+
+/// Saves so many cursors, one after the other, and closes.
+async fn saved(folder: &Path, times: u64) -> Result<(), BoxError> {
+    let store = StoreHandle::new(FileStore::open(folder).await?);
+    let state = store.state("importer");
+    for number in 1..=times {
+        state.save(&cursor(number)).await?;
+    }
+    Ok(store.close().await?)
+}
+
+async fn loaded(folder: &Path) -> Result<Option<Cursor>, BoxError> {
+    let store = StoreHandle::new(FileStore::open(folder).await?);
+    let found = store.state("importer").load().await;
+    store.close().await?;
+    Ok(found?.map(|found| found.value))
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, BoxError> {
+    let mut names = Vec::new();
+    for file in fs::read_dir(folder)? {
+        names.push(file?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[tokio::test]
+async fn the_file_is_for_people_too() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    saved(folder.path(), 2).await?;
+    let text = fs::read_to_string(folder.path().join("importer.json"))?;
+    insta::assert_snapshot!(text, @r#"
+    {
+      "adieu": 1,
+      "key": "importer",
+      "version": 2,
+      "format": 1,
+      "checksum": "crc32:bebee97c",
+      "value": {"last_id":2,"note":""}
+    }
+    "#);
+    assert_eq!(
+        names(folder.path())?,
+        ["importer.json", "importer.previous.json", "lock"]
+    );
+    let before: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("importer.previous.json"))?)?;
+    assert_eq!(before["value"]["last_id"], 1);
+    Ok(())
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_else_may_read_it() -> Result<(), BoxError> {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = TempDir::new()?;
+    let folder = parent.path().join("state");
+    saved(&folder, 3).await?;
+    let mode = |path: &Path| fs::metadata(path).map(|found| found.permissions().mode() & 0o777);
+    assert_eq!(mode(&folder)?, 0o700);
+    for name in names(&folder)? {
+        assert_eq!(mode(&folder.join(&name))?, 0o600, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_set_aside_and_the_one_before_is_used() -> Result<(), BoxError> {
+    let damages: [&[u8]; 5] = [b"", b"\0\0\0\0", b"{\"adieu\":1", b"\xff\xfe", b"null"];
+    for damage in damages {
+        let folder = TempDir::new()?;
+        saved(folder.path(), 5).await?;
+        let file = folder.path().join("importer.json");
+        fs::write(&file, damage)?;
+        assert_eq!(loaded(folder.path()).await?, Some(cursor(4)), "{damage:?}");
+        assert_eq!(
+            fs::read(folder.path().join("importer.corrupt-1.json"))?,
+            damage
+        );
+        // And on it goes from there, with the earlier one still to fall back on.
+        assert_eq!(loaded(folder.path()).await?, Some(cursor(4)));
+        saved(folder.path(), 1).await?;
+        fs::write(&file, damage)?;
+        assert_eq!(loaded(folder.path()).await?, Some(cursor(4)));
+        assert!(names(folder.path())?.contains(&"importer.corrupt-2.json".to_owned()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_changed_digit_is_damage() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    saved(folder.path(), 5).await?;
+    let file = folder.path().join("importer.json");
+    let text = fs::read_to_string(&file)?;
+    fs::write(&file, text.replace("\"last_id\":5", "\"last_id\":6"))?;
+    assert_eq!(loaded(folder.path()).await?, Some(cursor(4)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_whole_generation_nothing_is_touched() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    saved(folder.path(), 2).await?;
+    for name in ["importer.json", "importer.previous.json"] {
+        fs::write(folder.path().join(name), "damage")?;
+    }
+    let before = names(folder.path())?;
+    // Every start says so; none of them begins again from nothing.
+    for _ in 0..2 {
+        let error = loaded(folder.path())
+            .await
+            .expect_err("there is nothing to use")
+            .to_string();
+        assert!(error.contains("importer.json is corrupt"), "{error}");
+        assert!(
+            error.contains("importer.previous.json is corrupt too"),
+            "{error}"
+        );
+        assert!(error.contains("move it away to start afresh"), "{error}");
+        assert_eq!(names(folder.path())?, before);
+    }
+    let store = StoreHandle::new(FileStore::open(folder.path()).await?);
+    let blind = store.state("importer").save(&cursor(9)).await;
+    assert!(blind.is_err(), "what cannot be read is not overwritten");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_newer_layout_is_left_alone() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    saved(folder.path(), 2).await?;
+    let newer = r#"{"adieu":2,"something":"else"}"#;
+    fs::write(folder.path().join("importer.json"), newer)?;
+    let error = loaded(folder.path())
+        .await
+        .expect_err("it is from the future")
+        .to_string();
+    assert!(
+        error.contains("written by a newer version of adieu (layout 2)"),
+        "{error}"
+    );
+    assert_eq!(
+        fs::read_to_string(folder.path().join("importer.json"))?,
+        newer
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_killed_save_leaves_is_no_obstacle() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    saved(folder.path(), 3).await?;
+    let file = |name: &str| folder.path().join(name);
+    // Killed while writing, and between the link and its rename.
+    fs::write(file("importer.new"), "{\"adieu\":1,")?;
+    fs::hard_link(file("importer.json"), file("importer.kept"))?;
+    assert_eq!(loaded(folder.path()).await?, Some(cursor(3)));
+    saved(folder.path(), 1).await?;
+    assert_eq!(loaded(folder.path()).await?, Some(cursor(1)));
+    // Killed between the two renames: both names are of one file.
+    fs::remove_file(file("importer.previous.json"))?;
+    fs::hard_link(file("importer.json"), file("importer.previous.json"))?;
+    for _ in 0..3 {
+        saved(folder.path(), 2).await?;
+    }
+    assert_eq!(loaded(folder.path()).await?, Some(cursor(2)));
+    // Killed between the two renames, where there are no links.
+    fs::remove_file(file("importer.json"))?;
+    assert_eq!(loaded(folder.path()).await?, Some(cursor(1)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_has_one_owner() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    let first = FileStore::open(folder.path()).await?;
+    let error = FileStore::open(folder.path())
+        .await
+        .expect_err("it is taken");
+    assert!(
+        error.to_string().contains("in use by this process already"),
+        "{error}"
+    );
+    drop(first);
+    FileStore::open(folder.path()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_folder_is_said() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("file");
+    fs::write(&file, "")?;
+    for path in [file.clone(), file.join("below")] {
+        let error = FileStore::open(&path)
+            .await
+            .expect_err("it is a file")
+            .to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        assert!(error.contains("make state folder"), "{error}");
+    }
+    let store = FileStore::open(folder.path()).await?;
+    for key in ["", &"ü".repeat(40)] {
+        let error = store.path(key).expect_err("no name").to_string();
+        assert!(error.contains("cannot name a state"), "{error}");
+    }
+    assert_eq!(store.path("a/b.c")?, folder.path().join("a%2Fb%2Ec.json"));
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! State: the promises of every store, and those of the file store alone.
+#![cfg(feature = "state")]
+
+mod conformance;
+mod file;
+#[cfg(unix)]
+mod full_disk;
+mod in_service;
