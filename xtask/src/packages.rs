@@ -28,6 +28,21 @@ enum Source {
 /// what it is good for.
 pub(crate) const FOR_TESTS: &[Need] = &[
     Need::debian("git", "git", "hygiene asks it which files are tracked"),
+    Need::debian(
+        "pg_ctlcluster",
+        "postgresql",
+        "stores and queues are tested on it",
+    ),
+    Need::debian(
+        "redis-server",
+        "redis-server",
+        "stores and queues are tested on it",
+    ),
+    Need::debian(
+        "nats-server",
+        "nats-server",
+        "stores and queues are tested on it",
+    ),
     Need::component("cargo-fmt", "rustfmt", "formatting is checked"),
     Need::component("cargo-clippy", "clippy", "lints are checked"),
 ];
