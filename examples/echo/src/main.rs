@@ -30,9 +30,7 @@ fn main() -> adieu::Report {
     }
     service.run(async move |app: &mut adieu::App| {
         let listener = app.listen("echo", options.listen).await?;
-        if let Some(address) = listener.local_addr() {
-            println!("listening on {address}");
-        }
+        let listener = listener.on_listening(|address| println!("listening on {address}"));
         app.tcp(listener, echo)
             .goodbye("Server is shutting down. Goodbye!\r\n");
         Ok(())

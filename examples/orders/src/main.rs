@@ -90,9 +90,7 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
     app.on_exit("lights", || async { info!("closed: good night") });
 
     let listener = app.listen("api", options.listen).await?;
-    if let Some(address) = listener.local_addr() {
-        println!("listening on {address}");
-    }
+    let listener = listener.on_listening(|address| println!("listening on {address}"));
     let shop = Shop {
         store,
         client,

@@ -61,9 +61,7 @@ fn main() -> adieu::Report {
             listen = listen.tls(certificate, key);
         }
         let listener = listen.await?;
-        if let Some(address) = listener.local_addr() {
-            println!("listening on {address}");
-        }
+        let listener = listener.on_listening(|address| println!("listening on {address}"));
         app.http(listener, routes::router());
         Ok(())
     })

@@ -6,7 +6,7 @@ use std::future::{Future, IntoFuture};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::Location;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -83,6 +83,7 @@ impl Listen {
             #[cfg(feature = "tls")]
             tls,
             place: self.place,
+            on_listening: None,
         })
     }
 }
@@ -105,7 +106,10 @@ pub struct Listener {
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::Tls>,
     pub(crate) place: &'static Location<'static>,
+    on_listening: Option<OnListening>,
 }
+
+type OnListening = Box<dyn FnOnce(&str) + Send>;
 
 enum Bound {
     Tcp(Socket),
@@ -146,21 +150,52 @@ impl Listener {
         }
     }
 
+    /// Calls this with the address, as in `127.0.0.1:8080` or `unix:/run/x.sock`, from the moment on at which
+    /// a client can connect. That is after `setup`: a line printed there would come too early.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let api = app.listen("api", "127.0.0.1:0").await?;
+    /// let api = api.on_listening(|address| println!("listening on {address}"));
+    /// # app.tcp(api, |_conn| async {});
+    /// # Ok(()) }
+    /// ```
+    pub fn on_listening(mut self, tell: impl FnOnce(&str) + Send + 'static) -> Self {
+        self.on_listening = Some(Box::new(tell));
+        self
+    }
+
+    fn address(&self) -> String {
+        match &self.bound {
+            Bound::Tcp(_) => self
+                .local_addr()
+                .map_or_else(String::new, |address| address.to_string()),
+            Bound::Unix(_, SocketFile(path)) => {
+                format!(
+                    "unix:{}",
+                    path.as_deref().unwrap_or(Path::new("")).display()
+                )
+            }
+        }
+    }
+
     /// Begins to listen.
-    pub(crate) fn open(self) -> io::Result<Listening> {
-        match self.bound {
+    pub(crate) fn open(mut self) -> io::Result<Listening> {
+        let tell = self.on_listening.take().map(|tell| (tell, self.address()));
+        let listening = match self.bound {
             Bound::Tcp(socket) => {
                 socket.listen(BACKLOG)?;
-                Ok(Listening::Tcp(TcpListener::from_std(socket.into())?))
+                Listening::Tcp(TcpListener::from_std(socket.into())?)
             }
             Bound::Unix(socket, path) => {
                 socket.listen(BACKLOG)?;
-                Ok(Listening::Unix(
-                    UnixListener::from_std(socket.into())?,
-                    path,
-                ))
+                Listening::Unix(UnixListener::from_std(socket.into())?, path)
             }
+        };
+        if let Some((tell, address)) = tell {
+            tell(&address);
         }
+        Ok(listening)
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Facts {
 
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK: Duration = Duration::from_millis(250);
+/// How often to look whether a client has all of our last word.
+const LOOK_AT_PARTING: Duration = Duration::from_millis(25);
 
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
@@ -177,22 +179,28 @@ impl Facts {
     /// What is to be done at this moment.
     pub(super) fn verdict(&self) -> Verdict {
         let tide = self.server.tide();
+        let state = self.state();
+        let now_ms = now_ms();
+        // Often enough to know when the client took the last byte.
+        let look = match state {
+            State::StalledReader => LOOK,
+            State::Parting => LOOK_AT_PARTING,
+            _ => Duration::MAX,
+        };
+        let took_some = look < Duration::MAX && self.look_at_the_kernel();
+        let all_taken = self.unacknowledged.load(Relaxed) == 0;
+        if took_some {
+            self.track.took_some(now_ms, all_taken);
+        }
         let moment = Moment {
-            now_ms: now_ms(),
+            now_ms,
             tide,
             since_linger: self.server.since(Tide::Linger),
             since_ebb: self.server.since(Tide::Ebb),
+            all_taken,
         };
-        if matches!(self.state(), State::StalledReader | State::Parting)
-            && self.look_at_the_kernel()
-        {
-            self.track.took_some(moment.now_ms);
-        }
         match self.track.verdict(&self.limits, moment) {
-            // Often enough to know when the client took the last byte.
-            Verdict::Wait(Some(left)) if self.state() == State::StalledReader => {
-                Verdict::Wait(Some(left.min(LOOK)))
-            }
+            Verdict::Wait(Some(left)) if !all_taken => Verdict::Wait(Some(left.min(look))),
             verdict => verdict,
         }
     }

@@ -64,10 +64,15 @@ pub(super) struct Moment {
     pub(super) tide: Tide,
     pub(super) since_linger: Duration,
     pub(super) since_ebb: Duration,
+    /// The client has taken all that was written, as far as that can be known.
+    pub(super) all_taken: bool,
 }
 
-/// How long a client may take to close its side after our last word.
+/// How long a client may take for any of our last word.
 pub(super) const PARTING: Duration = Duration::from_millis(200);
+/// How long to close its side, if it has all of it. What it had sent before that came is here by then; this is for
+/// a request of a client that has not looked yet.
+pub(super) const PARTED: Duration = Duration::from_millis(100);
 /// How long the handler of a WebSocket has to say goodbye in its own words before we do.
 pub(super) const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
 
@@ -144,9 +149,10 @@ impl Track {
     }
 
     /// The client has taken some of what was written, though there is no room for more yet.
-    pub(super) fn took_some(&self, now_ms: u64) {
+    pub(super) fn took_some(&self, now_ms: u64, all_taken: bool) {
         self.progress.store(now_ms, Relaxed);
-        if self.stage() == Stage::Parting {
+        // The word that it has the last of it can be late, and gives it no more time.
+        if self.stage() == Stage::Parting && !all_taken {
             self.since.store(now_ms, Relaxed);
         }
     }
@@ -260,7 +266,8 @@ impl Track {
         let (quiet_for, since) = (ago(&self.progress), ago(&self.since));
         let state = self.state();
         if state == State::Parting {
-            return until(PARTING, since, Verdict::Cut);
+            let limit = if moment.all_taken { PARTED } else { PARTING };
+            return until(limit, since, Verdict::Cut);
         }
         if moment.tide < Tide::Linger {
             return match state {

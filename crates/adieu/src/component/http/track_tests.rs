@@ -146,6 +146,7 @@ impl World {
             tide: self.tide,
             since_linger: ago(Tide::Linger),
             since_ebb: ago(Tide::Ebb),
+            all_taken: !self.blocked,
         };
         self.track.verdict(&self.limits, moment)
     }
@@ -259,4 +260,25 @@ fn an_http2_client_that_ignores_our_hanging_up_is_cut() {
     world.track.wrote(world.now);
     world.happen(Event::Pass(100));
     assert_eq!(world.verdict(), Verdict::Cut);
+}
+
+#[test]
+fn who_has_our_last_word_has_less_time_left_to_close() {
+    let mut world = World::new();
+    world.happen(Event::CannotWrite);
+    world.happen(Event::Enter(Stage::Parting));
+    world.happen(Event::Pass(150));
+    assert_eq!(
+        world.verdict(),
+        Verdict::Wait(Some(Duration::from_millis(50)))
+    );
+    world.happen(Event::Flushed);
+    assert_eq!(world.verdict(), Verdict::Cut);
+    world.track.took_some(world.now, true);
+    assert_eq!(world.verdict(), Verdict::Cut);
+    world.track.took_some(world.now, false);
+    assert_eq!(
+        world.verdict(),
+        Verdict::Wait(Some(Duration::from_millis(100)))
+    );
 }
