@@ -5,12 +5,14 @@
 
 mod child;
 mod counting;
+mod crowd;
 mod duel;
 mod finding;
 mod stopwatch;
 
 pub use child::{Child, Clock, REST, elapsed, signal_then_exit};
 pub use counting::Counting;
+pub use crowd::{Question, Served, ask, linger};
 pub use duel::{Duel, best, percentile, rounds};
 pub use finding::{Finding, Unit};
 pub use stopwatch::Stopwatch;

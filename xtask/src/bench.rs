@@ -23,6 +23,7 @@ names; all but the last if none is given:
   stop       stop up to a million waiting tasks
   signal     from SIGTERM to the stop seen by a task
   exit       from SIGTERM to the end of the process
+  serve      a request to an HTTP or echo server, and the memory of its connection
   idle       wake-ups of an idle service
   watchdog   what the watchdog costs
   count      instructions to spawn and finish a task; needs valgrind
@@ -40,7 +41,7 @@ exit code: 0 all bars hold, 1 one does not or a program failed, 2 usage
 ";
 
 const USUAL: &[&str] = &[
-    "spawn", "memory", "stop", "signal", "exit", "idle", "watchdog",
+    "spawn", "memory", "stop", "signal", "exit", "serve", "idle", "watchdog",
 ];
 const COUNT: &str = "count";
 

@@ -1,0 +1,167 @@
+//! What a request costs on a server of ours and on the bare one: time for each answer, the slowest of a hundred,
+//! and the memory of a connection that waits for its next request.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use adieu::{App, Conn};
+use adieu_bench::{Child, Finding, Question, Served, Unit, ask, best, linger, rounds};
+use axum::Router;
+use axum::routing::get;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+
+const CLIENTS: usize = 32;
+const ANSWERS: usize = 2_000;
+const WAITING: usize = 2_000;
+
+const GET: Question = Question(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+const LINE: Question = Question(b"hello\n");
+
+fn main() -> io::Result<()> {
+    match std::env::args().nth(1).as_deref() {
+        Some("adieu http") => ours(async |app| {
+            let listener = app.listen("web", "127.0.0.1:0").await?;
+            app.http(listener.on_listening(tell), router());
+            Ok(())
+        }),
+        Some("adieu echo") => ours(async |app| {
+            let listener = app.listen("echo", "127.0.0.1:0").await?;
+            app.tcp(listener.on_listening(tell), |conn: Conn| echo(conn));
+            Ok(())
+        }),
+        Some("axum::serve") => bare(async |listener| axum::serve(listener, router()).await),
+        Some("bare loop") => bare(async |listener| {
+            loop {
+                let (socket, _) = listener.accept().await?;
+                socket.set_nodelay(true)?;
+                tokio::spawn(echo(socket));
+            }
+        }),
+        _ => compare(rounds(10)),
+    }
+}
+
+fn compare(rounds: usize) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    for (what, ours, peer, question) in [
+        ("http", "adieu http", "axum::serve", GET),
+        ("echo", "adieu echo", "bare loop", LINE),
+    ] {
+        let servers = [Server::start(ours)?, Server::start(peer)?];
+        let (mut each, mut p99) = ([vec![], vec![]], [vec![], vec![]]);
+        for round in 0..rounds {
+            for turn in [round % 2, (round + 1) % 2] {
+                let asking = ask(servers[turn].address, question, CLIENTS, ANSWERS);
+                let served: Served = runtime.block_on(asking)?;
+                each[turn].push(served.each);
+                p99[turn].push(served.p99);
+            }
+        }
+        // 0.97 of the throughput; an echo server has no other bars.
+        let [slower, later, larger] = match what {
+            "http" => [1.0 / 0.97, 1.05, 1.1],
+            _ => [1.0 / 0.97, f64::INFINITY, f64::INFINITY],
+        };
+        let tell = |case: &str, [ours, theirs]: [Vec<f64>; 2], scale: f64, unit, bar: f64| {
+            let finding = Finding::value("serve", case, unit, best(&ours) / scale)
+                .over(peer, best(&theirs) / scale);
+            match bar.is_finite() {
+                true => finding.at_most(bar).tell(),
+                false => finding.tell(),
+            }
+        };
+        tell(
+            &format!("{what}, each request"),
+            each,
+            1.0,
+            Unit::Ns,
+            slower,
+        );
+        tell(&format!("{what}, p99"), p99, 1e3, Unit::Us, later);
+        let memory = servers.map(|server| server.memory_of_waiting(question));
+        let [ours, theirs] = memory;
+        tell(
+            &format!("{what}, memory of a waiting connection"),
+            [vec![ours?], vec![theirs?]],
+            1.0,
+            Unit::Bytes,
+            larger,
+        );
+    }
+    Ok(())
+}
+
+/// A child that serves.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(role: &str) -> io::Result<Self> {
+        let mut child = Child::start(role)?;
+        let address = child.line()?.parse().map_err(io::Error::other)?;
+        Ok(Self { child, address })
+    }
+
+    /// Bytes for each of many connections that have had one answer. Ends the server.
+    fn memory_of_waiting(self, question: Question) -> io::Result<f64> {
+        let before = self.resident()?;
+        let waiting = linger(self.address, question, WAITING)?;
+        let grown = self.resident()? - before;
+        drop(waiting);
+        self.child.terminate()?;
+        // The bare ones die of it.
+        let _ = self.child.wait();
+        Ok(grown / WAITING as f64)
+    }
+
+    fn resident(&self) -> io::Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+            .and_then(|kilobytes| kilobytes.parse::<f64>().ok())
+            .map(|kilobytes| kilobytes * 1_024.0)
+            .ok_or_else(|| io::Error::other("no VmRSS"))
+    }
+}
+
+fn tell(address: &str) {
+    println!("ready\n{address}");
+}
+
+fn ours(setup: impl AsyncFnOnce(&mut App) -> adieu::Result + 'static) -> io::Result<()> {
+    let report = adieu::service("bench").run(setup);
+    match report.exit_code() {
+        0 => Ok(()),
+        _ => Err(io::Error::other(report.to_string())),
+    }
+}
+
+fn bare(serve: impl AsyncFnOnce(TcpListener) -> io::Result<()>) -> io::Result<()> {
+    Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            tell(&listener.local_addr()?.to_string());
+            serve(listener).await
+        })
+}
+
+fn router() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+async fn echo(socket: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
+    let mut socket = BufReader::new(socket);
+    let mut line = Vec::new();
+    while socket.read_until(b'\n', &mut line).await? > 0 {
+        socket.get_mut().write_all(&line).await?;
+        line.clear();
+    }
+    Ok(())
+}
