@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
+use crate::bar::Bar;
 use crate::fate::Fate;
 use crate::load::{Mode, Speech};
 use crate::tally::Tally;
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     /// The smallest number anybody waits for.
     wanted: AtomicU64,
     reached: Notify,
+    /// How many were opened or tried.
+    connections: AtomicU32,
 }
 
 impl Default for Shared {
@@ -27,6 +30,7 @@ impl Default for Shared {
             answers: AtomicU64::new(0),
             wanted: AtomicU64::new(u64::MAX),
             reached: Notify::new(),
+            connections: AtomicU32::new(0),
         }
     }
 }
@@ -63,6 +67,12 @@ pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) tally: Tally,
+    /// How many of the last requests are kept as bars.
+    pub(crate) kept: usize,
+    /// The number of the present connection.
+    pub(crate) connection: u32,
+    /// When the present request, or the connection for it, was begun.
+    pub(crate) began: Instant,
 }
 
 /// A server that breaks so many connections in a row will break the next one too.
@@ -73,6 +83,8 @@ impl Client {
         let mut broken = 0;
         while broken < MOST_BROKEN && !self.is_ending() {
             let sent = self.tally.sent();
+            self.connection = self.shared.connections.fetch_add(1, Relaxed);
+            self.began = Instant::now();
             match timeout(self.patience, self.target.connect()).await {
                 Ok(Ok(connection)) => match self.speech.clone() {
                     Speech::Http1 { request, last } => {
@@ -81,18 +93,20 @@ impl Client {
                     Speech::Http2 { uri, streams } => {
                         self.speak_http2(connection, &uri, streams).await;
                     }
-                    Speech::Lines { goodbye } => self.speak_lines(connection, &goodbye).await,
+                    Speech::Lines { goodbye } => {
+                        self.speak_lines(connection, goodbye.as_deref()).await;
+                    }
                 },
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    self.tally.count(Fate::Refused);
+                    self.count(Fate::Refused);
                     break;
                 }
                 Ok(Err(error)) => {
-                    self.tally.count(Fate::Unsent);
+                    self.count(Fate::Unsent);
                     self.tally.remember(|| format!("connecting: {error}"));
                 }
                 Err(_) => {
-                    self.tally.count(Fate::Unsent);
+                    self.count(Fate::Unsent);
                     self.tally.remember(|| "connecting: no answer".to_owned());
                 }
             }
@@ -109,9 +123,22 @@ impl Client {
         *self.ending.borrow()
     }
 
+    fn count(&mut self, fate: Fate) {
+        self.tally.count(fate);
+        if self.kept > 0 {
+            let bar = Bar {
+                began: self.began,
+                ended: Instant::now(),
+                connection: self.connection,
+                fate,
+            };
+            self.tally.keep(bar, self.kept);
+        }
+    }
+
     /// Counts a request; `evidence` says what was seen of a lost one.
     pub(crate) fn settle(&mut self, fate: Fate, evidence: impl FnOnce() -> String) {
-        self.tally.count(fate);
+        self.count(fate);
         match fate {
             Fate::Answered => self.shared.note_answer(),
             Fate::Lost(loss) => self.tally.remember(|| format!("{loss}: {}", evidence())),

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::fate::{Fate, Loss};
+use crate::head::{Body, Head};
 use crate::load::Mode;
 use crate::target::Connection;
 
@@ -18,6 +20,7 @@ impl Client {
     pub(crate) async fn speak_http1(&mut self, connection: Connection, next: &[u8], last: &[u8]) {
         let mut talk = Talk::new(connection);
         while !self.is_ending() {
+            self.began = Instant::now();
             let keep = self.keeps();
             // One mode says that it will not come back; the other simply does not.
             let request = if self.mode == Mode::Fresh { last } else { next };
@@ -105,7 +108,7 @@ impl Talk {
         self.connection.flush().await?;
         self.sent_whole = true;
         let head = loop {
-            match end_of_head(&self.received) {
+            match Head::end(&self.received) {
                 Some(end) => break Head::parse(&self.received.split_to(end))?,
                 None => self.more().await?,
             }
@@ -186,54 +189,5 @@ impl Talk {
             Poll::Ready(polled.is_pending())
         })
         .await
-    }
-}
-
-struct Head {
-    status: u16,
-    keep_alive: bool,
-    body: Body,
-}
-
-enum Body {
-    Length(u64),
-    Chunked,
-    UntilClose,
-}
-
-fn end_of_head(bytes: &[u8]) -> Option<usize> {
-    let at = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
-    Some(at + 4)
-}
-
-impl Head {
-    fn parse(bytes: &[u8]) -> io::Result<Self> {
-        let text = std::str::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
-        let mut lines = text.split("\r\n");
-        let first = lines.next().unwrap_or_default();
-        let status: u16 = first
-            .strip_prefix("HTTP/1.1 ")
-            .and_then(|rest| rest.get(..3)?.parse().ok())
-            .ok_or(io::ErrorKind::InvalidData)?;
-        let mut head = Self {
-            status,
-            keep_alive: true,
-            body: match status {
-                204 | 304 => Body::Length(0),
-                _ => Body::UntilClose,
-            },
-        };
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let value = value.trim();
-            if name.eq_ignore_ascii_case("content-length") {
-                let length = value.parse().map_err(|_| io::ErrorKind::InvalidData)?;
-                head.body = Body::Length(length);
-            } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                head.body = Body::Chunked;
-            } else if name.eq_ignore_ascii_case("connection") {
-                head.keep_alive = !value.eq_ignore_ascii_case("close");
-            }
-        }
-        Ok(head)
     }
 }

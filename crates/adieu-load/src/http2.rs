@@ -1,5 +1,7 @@
 //! HTTP/2: several streams at a time, until the server says that it goes away.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use h2::Reason;
 use h2::client::SendRequest;
@@ -42,6 +44,9 @@ impl Client {
                 shared: std::sync::Arc::clone(&self.shared),
                 ending: self.ending.clone(),
                 tally: Tally::default(),
+                kept: self.kept.div_ceil(streams.max(1)),
+                connection: self.connection,
+                began: Instant::now(),
             };
             lanes.spawn(lane.lane(sender.clone(), uri.clone(), rounds));
         }
@@ -61,6 +66,7 @@ impl Client {
                 break;
             };
             sender = ready;
+            self.began = Instant::now();
             let mut request = http::Request::new(());
             *request.uri_mut() = uri.clone();
             let Ok((answer, _)) = sender.send_request(request, true) else {

@@ -20,22 +20,29 @@
 //! # }
 //! ```
 
+mod bar;
 mod client;
 mod fate;
+mod head;
 mod http1;
 mod http2;
 mod lines;
 mod load;
 #[cfg(target_os = "linux")]
 mod mirror;
+mod request;
 mod subject;
 mod tally;
 mod target;
+mod trust;
 
+pub use bar::Bar;
 pub use fate::{Fate, Loss};
+pub use head::{Body, Head};
 pub use load::{Load, Mode, Running};
 #[cfg(target_os = "linux")]
 pub use mirror::Mirror;
+pub use request::Request;
 pub use subject::{Subject, SubjectEnd};
 pub use tally::Tally;
-pub use target::Target;
+pub use target::{Connection, Pipe, Target};

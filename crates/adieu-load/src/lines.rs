@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Instant;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
@@ -13,11 +14,12 @@ use crate::fate::{Fate, Loss};
 use crate::target::Connection;
 
 impl Client {
-    pub(crate) async fn speak_lines(&mut self, connection: Connection, goodbye: &[u8]) {
+    pub(crate) async fn speak_lines(&mut self, connection: Connection, goodbye: Option<&[u8]>) {
         let mut connection = BufReader::new(connection);
         let mut heard = Vec::new();
         while !self.is_ending() {
             let keep = self.keeps();
+            self.began = Instant::now();
             let line = format!("line {}\r\n", self.tally.answered);
             let (mut sent, mut echoed) = (false, Ok(0));
             heard.clear();
@@ -31,12 +33,11 @@ impl Client {
                 Ok(result) => echoed = result,
                 Err(_) => echoed = echoed.and(Err(io::ErrorKind::TimedOut.into())),
             }
-            let fate = if heard == goodbye {
+            let mut fate = judge(sent, &heard, &line, &echoed, goodbye.is_none());
+            if is_goodbye(&heard, fate, goodbye) {
                 self.tally.goodbyes += 1;
-                Fate::Retry
-            } else {
-                judge(sent, &heard, &line, &echoed)
-            };
+                fate = Fate::Retry;
+            }
             self.settle(fate, || {
                 format!("{echoed:?} with {:?}", heard.escape_ascii())
             });
@@ -51,12 +52,16 @@ impl Client {
     }
 
     /// The server speaks or closes without being asked: it must be the goodbye.
-    async fn hear_goodbye(&mut self, connection: &mut BufReader<Connection>, goodbye: &[u8]) {
+    async fn hear_goodbye(
+        &mut self,
+        connection: &mut BufReader<Connection>,
+        goodbye: Option<&[u8]>,
+    ) {
         let mut heard = Vec::new();
         let hearing = connection.read_until(b'\n', &mut heard);
         let _ = timeout(self.patience, hearing).await;
-        if heard == goodbye {
-            self.tally.goodbyes += 1;
+        if goodbye.is_none_or(|goodbye| heard == goodbye) {
+            self.tally.goodbyes += u64::from(!heard.is_empty());
         } else {
             self.settle(Fate::Unsent, || {
                 format!("in the place of a goodbye: {:?}", heard.escape_ascii())
@@ -65,11 +70,23 @@ impl Client {
     }
 }
 
-fn judge(sent: bool, heard: &[u8], line: &str, echoed: &io::Result<usize>) -> Fate {
+/// A whole line in the place of an echo.
+fn is_goodbye(heard: &[u8], fate: Fate, goodbye: Option<&[u8]>) -> bool {
+    match goodbye {
+        Some(goodbye) => heard == goodbye,
+        None => fate == Fate::Lost(Loss::Truncated) && heard.ends_with(b"\n"),
+    }
+}
+
+fn judge(sent: bool, heard: &[u8], line: &str, echoed: &io::Result<usize>, any: bool) -> Fate {
     if !sent {
         return Fate::Unsent;
     }
-    if heard.strip_prefix(b"Echo: ") == Some(line.as_bytes()) {
+    let whole = match heard.strip_prefix(b"Echo: ") {
+        Some(rest) => rest == line.as_bytes(),
+        None => any && heard.ends_with(b"\n") && contains(heard, line.trim_end().as_bytes()),
+    };
+    if whole {
         return Fate::Answered;
     }
     Fate::Lost(match echoed {
@@ -78,6 +95,10 @@ fn judge(sent: bool, heard: &[u8], line: &str, echoed: &io::Result<usize>) -> Fa
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Loss::TimedOut,
         Err(_) => Loss::Reset,
     })
+}
+
+fn contains(heard: &[u8], sent: &[u8]) -> bool {
+    heard.windows(sent.len()).any(|window| window == sent)
 }
 
 async fn something_came(connection: &mut BufReader<Connection>) -> bool {

@@ -1,12 +1,13 @@
 //! A load about to start, and one under way.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Shared};
+use crate::request::Request;
 use crate::tally::Tally;
 use crate::target::Target;
 
@@ -25,7 +26,7 @@ pub enum Mode {
 pub(crate) enum Speech {
     Http1 { request: Arc<[u8]>, last: Arc<[u8]> },
     Http2 { uri: http::Uri, streams: usize },
-    Lines { goodbye: Arc<[u8]> },
+    Lines { goodbye: Option<Arc<[u8]>> },
 }
 
 /// A load about to start.
@@ -38,6 +39,7 @@ pub struct Load {
     mode: Mode,
     patience: Duration,
     seed: u64,
+    kept: usize,
 }
 
 impl Load {
@@ -49,19 +51,20 @@ impl Load {
             mode: Mode::KeepAlive,
             patience: Duration::from_secs(10),
             seed: 1,
+            kept: 0,
         }
     }
 
     /// Asks for this path with HTTP/1.1.
     pub fn http1(target: Target, path: &str) -> Self {
-        let request = |end: &str| -> Arc<[u8]> {
-            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{end}\r\n")
-                .into_bytes()
-                .into()
-        };
+        Self::request(target, &Request::get(path))
+    }
+
+    /// Sends this request with HTTP/1.1.
+    pub fn request(target: Target, request: &Request) -> Self {
         let speech = Speech::Http1 {
-            request: request(""),
-            last: request("connection: close\r\n"),
+            request: request.bytes(false).into(),
+            last: request.bytes(true).into(),
         };
         Self::new(target.offering(b"http/1.1"), speech)
     }
@@ -82,8 +85,14 @@ impl Load {
 
     /// Sends lines to a server that echoes them and, at its stop, sends this goodbye.
     pub fn lines(target: Target, goodbye: &str) -> Self {
-        let goodbye = goodbye.as_bytes().into();
+        let goodbye = Some(goodbye.as_bytes().into());
         Self::new(target, Speech::Lines { goodbye })
+    }
+
+    /// Sends lines to a server that answers each with a line that has it inside. Any other line is taken for a
+    /// goodbye if the connection ends with it.
+    pub const fn echo(target: Target) -> Self {
+        Self::new(target, Speech::Lines { goodbye: None })
     }
 
     /// How many clients at a time. 32 if left out.
@@ -110,6 +119,12 @@ impl Load {
         self
     }
 
+    /// Keeps the last so many requests of each client as bars. None if left out.
+    pub const fn keep(mut self, last: usize) -> Self {
+        self.kept = last;
+        self
+    }
+
     /// Starts the clients on the present tokio runtime. Each goes on until it is refused, or told to end.
     pub fn start(self) -> Running {
         let shared = Arc::new(Shared::default());
@@ -126,6 +141,9 @@ impl Load {
                 shared: Arc::clone(&shared),
                 ending: ending.clone(),
                 tally: Tally::default(),
+                kept: self.kept,
+                connection: 0,
+                began: Instant::now(),
             };
             clients.spawn(client.run());
         }

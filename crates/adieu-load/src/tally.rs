@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::bar::Bar;
 use crate::fate::{Fate, Loss};
 
 /// How many requests met which fate.
@@ -31,6 +32,10 @@ pub struct Tally {
     pub goodbyes: u64,
     /// What the first losses looked like.
     pub evidence: Vec<String>,
+    /// The last requests of each client, if the load was to keep them.
+    pub bars: Vec<Bar>,
+    /// Requests that are not among them because there were too many.
+    pub omitted: u64,
 }
 
 const MOST_EVIDENCE: usize = 8;
@@ -62,6 +67,16 @@ impl Tally {
         } += 1;
     }
 
+    /// Keeps this request, and of all at least the last `most`. Half of twice as many go at a time, so that
+    /// keeping costs the same however long a load lasts.
+    pub(crate) fn keep(&mut self, bar: Bar, most: usize) {
+        if self.bars.len() >= most * 2 {
+            self.bars.drain(..most);
+            self.omitted += most as u64;
+        }
+        self.bars.push(bar);
+    }
+
     pub(crate) fn remember(&mut self, evidence: impl FnOnce() -> String) {
         if self.evidence.len() < MOST_EVIDENCE {
             self.evidence.push(evidence());
@@ -83,6 +98,8 @@ impl AddAssign for Tally {
         self.goodbyes += other.goodbyes;
         self.evidence.extend(other.evidence);
         self.evidence.truncate(MOST_EVIDENCE);
+        self.bars.extend(other.bars);
+        self.omitted += other.omitted;
     }
 }
 
@@ -131,5 +148,26 @@ mod tests {
             tally.count(other);
         }
         assert_eq!((tally.lost(), tally.sent()), (4, 7));
+    }
+
+    #[test]
+    fn the_last_requests_are_kept_and_the_others_counted() {
+        let mut tally = Tally::default();
+        let now = std::time::Instant::now();
+        for connection in 0..100 {
+            let fate = Fate::Answered;
+            tally.keep(
+                Bar {
+                    began: now,
+                    ended: now,
+                    connection,
+                    fate,
+                },
+                8,
+            );
+        }
+        let last = tally.bars.last().expect("kept").connection;
+        assert_eq!((last, tally.bars.len() as u64 + tally.omitted), (99, 100));
+        assert!((8..=16).contains(&tally.bars.len()), "{}", tally.bars.len());
     }
 }

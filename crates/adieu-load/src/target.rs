@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -17,6 +17,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 pub struct Target {
     place: Place,
     tls: Option<Secrecy>,
+    window: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,9 +39,10 @@ impl std::fmt::Debug for Secrecy {
 }
 
 /// Any connection.
-pub(crate) trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
-pub(crate) type Connection = Box<dyn Pipe>;
+/// A connection, of whichever kind.
+pub type Connection = Box<dyn Pipe>;
 
 impl Target {
     /// A TCP server.
@@ -49,6 +51,7 @@ impl Target {
         Self {
             place: Place::Tcp(address),
             tls: None,
+            window: None,
         }
     }
 
@@ -58,6 +61,7 @@ impl Target {
         Self {
             place: Place::Unix(path.into()),
             tls: None,
+            window: None,
         }
     }
 
@@ -82,8 +86,31 @@ impl Target {
         Ok(self)
     }
 
+    /// Speaks TLS with it and believes whatever certificate it shows: for a program of one's own on this machine,
+    /// where the question is not who answers.
+    ///
+    /// # Errors
+    ///
+    /// If the name cannot be one of a server.
+    pub fn tls_unverified(mut self, name: &str) -> io::Result<Self> {
+        let config = crate::trust::believing().map_err(io::Error::other)?;
+        self.tls = Some(Secrecy {
+            config: Arc::new(config),
+            name: ServerName::try_from(name.to_owned()).map_err(io::Error::other)?,
+        });
+        Ok(self)
+    }
+
+    /// Receives at most so many bytes ahead of the reader.
+    #[must_use]
+    pub const fn window(mut self, bytes: u32) -> Self {
+        self.window = Some(bytes);
+        self
+    }
+
     /// Offers this protocol in the handshake, if there is one.
-    pub(crate) fn offering(mut self, protocol: &[u8]) -> Self {
+    #[must_use]
+    pub fn offering(mut self, protocol: &[u8]) -> Self {
         if let Some(secrecy) = &mut self.tls {
             let mut config = ClientConfig::clone(&secrecy.config);
             config.alpn_protocols = vec![protocol.to_vec()];
@@ -93,11 +120,25 @@ impl Target {
     }
 
     /// Connects. An error of [`io::ErrorKind::ConnectionRefused`] says that nobody is there; any other, that
-    /// somebody was.
-    pub(crate) async fn connect(&self) -> io::Result<Connection> {
+    /// somebody was. Dropped before its end, nothing stays open.
+    ///
+    /// # Errors
+    ///
+    /// As said.
+    pub async fn connect(&self) -> io::Result<Connection> {
         match &self.place {
             Place::Tcp(address) => {
-                let stream = TcpStream::connect(address).await?;
+                let stream = match self.window {
+                    None => TcpStream::connect(address).await?,
+                    Some(bytes) => {
+                        let socket = match address {
+                            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+                            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+                        };
+                        socket.set_recv_buffer_size(bytes)?;
+                        socket.connect(*address).await?
+                    }
+                };
                 stream.set_nodelay(true)?;
                 self.secure(stream).await
             }
