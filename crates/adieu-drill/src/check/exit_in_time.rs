@@ -1,0 +1,102 @@
+//! How long a stop takes, idle and loaded.
+
+use std::time::Duration;
+
+use adieu_load::Mode;
+
+use super::{Spec, Trying, race};
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::Stage;
+use crate::threshold::{Threshold, show};
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "exit-in-time",
+    group: Group::Exit,
+    quick: true,
+    why: "A program that is not gone when the platform's patience ends is killed, with whatever it was doing.",
+    how: "Several stops, idle and under load, are timed from the signal to the end of the process; the stops of other \
+          checks under load count too. Each must be within the outer grace, or what was set.",
+    applies: "Always.",
+    threshold: |drill| Threshold::Time(drill.grace),
+    hints: &[
+        (
+            "any",
+            "give every step of the stop a deadline that together is shorter than the platform's: docker 10 s, \
+                 Kubernetes 30 s, systemd 90 s",
+        ),
+        (
+            "uvicorn",
+            "`--timeout-graceful-shutdown SECONDS`; without it a request can hold the exit for ever",
+        ),
+        ("gunicorn", "`--graceful-timeout SECONDS`"),
+        (
+            "Node",
+            "a timer that is unref'd and calls `process.exit` when the drain takes too long",
+        ),
+        ("Go", "`context.WithTimeout` around `server.Shutdown`"),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    let endless = stage.record.exits.iter().any(|exit| exit.end.is_none());
+    if !endless {
+        for _ in 0..stage.times(1, 2, 4) {
+            let run = stage.start().await?;
+            let signal = run.stop();
+            stage.see_end(&run, signal, false).await;
+            run.subject.kill().await;
+        }
+        if !stage.record.exits.iter().any(|exit| exit.loaded) {
+            // Whether something is lost is another check's question.
+            let _ = race::once(stage, Mode::KeepAlive).await?;
+        }
+    }
+    let limit = stage.threshold.time();
+    let of = |loaded: bool| {
+        stage
+            .record
+            .exits
+            .iter()
+            .filter(move |exit| exit.loaded == loaded)
+    };
+    let mut evidence = Vec::new();
+    for (loaded, words) in [(false, "idle"), (true, "loaded")] {
+        let mut times: Vec<Duration> = of(loaded).filter_map(|exit| Some(exit.end?.0)).collect();
+        times.sort_unstable();
+        if let [first, .., last] | [first @ last] = times[..] {
+            evidence.push(format!(
+                "{words}: {} stops, fastest {}, middle {}, slowest {}",
+                times.len(),
+                show(first),
+                show(times[times.len() / 2]),
+                show(last)
+            ));
+        }
+        let killed = of(loaded).filter(|exit| exit.end.is_none()).count();
+        if killed > 0 {
+            evidence.push(format!(
+                "{words}: {killed} had to be killed after {}",
+                show(stage.drill.grace)
+            ));
+        }
+    }
+    if stage.record.exits.iter().any(|exit| exit.end.is_none()) {
+        return Ok(Finding::late(format!("it {}", stage.never_ended()))
+            .shown(evidence)
+            .measured("killed"));
+    }
+    let worst = stage.record.worst().unwrap_or_default();
+    if worst > limit {
+        return Ok(Finding::late(format!("a stop took {}", show(worst)))
+            .shown(evidence)
+            .measured(show(worst)));
+    }
+    let count = stage.record.exits.len();
+    Ok(
+        Finding::passed(format!("the slowest of {count} stops took {}", show(worst)))
+            .shown(evidence)
+            .measured(show(worst)),
+    )
+}

@@ -1,0 +1,34 @@
+//! Clients with a connection for each request, across the signal.
+
+use adieu_load::Mode;
+
+use super::{Spec, Trying, race};
+use crate::report::Group;
+use crate::threshold::Threshold;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "fresh-connections",
+    group: Group::KeepAlive,
+    quick: true,
+    why: "A listener that is closed resets whoever is in its queue: connections that were made, with requests that were \
+          sent.",
+    how: "As keepalive-race, with a connection for each request.",
+    applies: "Programs that speak HTTP, or send every line back.",
+    threshold: |_| Threshold::Count(0, "requests lost"),
+    hints: &[
+        (
+            "any",
+            "accept until the queue is empty before closing the listener; a lame duck alone does not mend it",
+        ),
+        (
+            "axum / hyper",
+            "`axum::serve` stops accepting and closes: adieu's `app.listen` empties the queue first",
+        ),
+        (
+            "Go, Node, uvicorn, gunicorn",
+            "no setting does it; let the load balancer take the replica out first, or hold the \
+                                         socket in systemd (socket activation)",
+        ),
+    ],
+    run: |stage| Box::pin(race::stops(stage, Mode::Fresh)) as Trying<'_>,
+};

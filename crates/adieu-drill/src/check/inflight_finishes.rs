@@ -1,0 +1,163 @@
+//! What was begun before the stop is finished.
+
+use std::time::Duration;
+
+use super::{Spec, Trying};
+use crate::finding::Finding;
+use crate::record;
+use crate::report::{Fate, Group, StopTimeline};
+use crate::stage::{PATIENCE, Stage};
+use crate::threshold::Threshold;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "inflight-finishes",
+    group: Group::Drain,
+    quick: true,
+    why: "A request that was accepted before the stop is somebody's order; a deployment must not drop it.",
+    how: "Several requests to the slow path are in flight when the signal comes, and outlast whatever the program does \
+          before it drains. Every one must be answered whole: status below 500, the length and the bytes of the same \
+          request answered before.",
+    applies: "Needs a path that answers late: --slow \"/slow?ms={ms}\", or found at /slow?ms=, /sleep?ms= or /delay?ms=.",
+    threshold: |_| Threshold::Count(0, "requests lost"),
+    hints: &[
+        (
+            "axum",
+            "`axum::serve(..).with_graceful_shutdown(signal)`, or adieu's `app.http(listener, router)`",
+        ),
+        (
+            "uvicorn",
+            "handles it; check `--timeout-graceful-shutdown` is not shorter than your slowest request",
+        ),
+        (
+            "gunicorn",
+            "SIGTERM is graceful, SIGQUIT and SIGINT are not; raise `--graceful-timeout`",
+        ),
+        (
+            "Node",
+            "`process.on('SIGTERM', () => server.close(() => process.exit(0)))`, never `process.exit()` at once",
+        ),
+        (
+            "Go",
+            "`server.Shutdown(ctx)` and wait for it to return before `main` does",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+const FLIGHTS: usize = 4;
+/// How much later than the drain begins the answers are due.
+const BEYOND: Duration = Duration::from_millis(700);
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    if stage.found.slow.is_none() {
+        return Ok(Finding::skipped(super::NO_SLOW));
+    }
+    let run = stage.start().await?;
+    let Some(request) = stage.held(&run, BEYOND) else {
+        return Ok(Finding::skipped(super::NO_SLOW));
+    };
+    let before = match run.in_flight(&request, 2).await {
+        Ok(flights) => flights,
+        Err(broken) => {
+            return Ok(Finding::failed(format!(
+                "the slow path cannot be asked: {broken}"
+            )));
+        }
+    };
+    let late = stage.idle_stop() + BEYOND + PATIENCE;
+    let mut reference = Vec::new();
+    for flight in before {
+        match flight.land(late).await.result {
+            Ok(answer) if answer.head.status < 400 => reference.push(answer),
+            Ok(answer) => {
+                return Ok(Finding::skipped(format!(
+                    "the slow path answers {}",
+                    answer.head.status
+                )));
+            }
+            Err(broken) => {
+                return Ok(Finding::failed(format!(
+                    "the slow path fails before any stop: {broken}"
+                )));
+            }
+        }
+    }
+    // Two answers that differ by themselves cannot tell a third one wrong.
+    let steady = reference[0].body == reference[1].body;
+
+    let flights = match run.in_flight(&request, FLIGHTS).await {
+        Ok(flights) => flights,
+        Err(broken) => {
+            return Ok(Finding::failed(format!(
+                "the slow path cannot be asked: {broken}"
+            )));
+        }
+    };
+    let signal = run.stop();
+    let mut landed = Vec::new();
+    for flight in flights {
+        landed.push(flight.land(late.min(stage.drill.grace + PATIENCE)).await);
+    }
+    let ended = run.subject.ended_within(Duration::from_secs(2)).await;
+    let bars = landed
+        .iter()
+        .zip(0..)
+        .map(|(landed, number)| landed.bar(signal, number));
+    let stop = StopTimeline {
+        check: stage.spec.id.to_owned(),
+        run: stage.run,
+        marks: record::marks(signal, stage.drill.signal.name(), ended),
+        requests: bars.collect(),
+        omitted: 0,
+    };
+    stage.record.draw(record::complete(stop));
+
+    let mut evidence = Vec::new();
+    let mut by_time = true;
+    for (landed, number) in landed.iter().zip(1..) {
+        let wrong = match &landed.result {
+            Ok(answer) if landed.fate() == Fate::ServerError => {
+                Some(format!("status {}", answer.head.status))
+            }
+            Ok(answer)
+                if landed.fate() == Fate::Answered
+                    && steady
+                    && answer.body != reference[0].body =>
+            {
+                Some(format!(
+                    "answered with {:?}, before the stop with {:?}",
+                    answer.body, reference[0].body
+                ))
+            }
+            Ok(_) => None,
+            Err(broken) => Some(broken.to_string()),
+        };
+        if let Some(wrong) = wrong {
+            by_time &= landed.fate() == Fate::TimedOut;
+            evidence.push(format!(
+                "request {number} of {FLIGHTS}, {}: {wrong}",
+                request.path
+            ));
+        }
+    }
+    let lost = evidence.len() as u64;
+    let measured = format!("{lost} of {FLIGHTS} lost");
+    if lost > stage.threshold.count() {
+        let mut finding =
+            Finding::failed(format!("{lost} of {FLIGHTS} requests in flight were lost"));
+        finding.by_time = by_time;
+        return Ok(finding
+            .shown(evidence)
+            .shown(run.last_lines(5))
+            .measured(measured));
+    }
+    let how = if steady {
+        "whole and the same as before"
+    } else {
+        "whole (their bytes differ each time)"
+    };
+    Ok(Finding::passed(format!(
+        "all {FLIGHTS} requests in flight were answered, {how}"
+    ))
+    .measured(measured))
+}

@@ -1,0 +1,188 @@
+//! The checks, a file each.
+
+use std::fmt::Write;
+use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
+use std::pin::Pin;
+use std::process::ExitStatus;
+
+use rustix::process::Signal;
+
+use crate::drill::Drill;
+use crate::error::CannotDrill;
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::Stage;
+use crate::threshold::Threshold;
+
+mod exit_code;
+mod exit_in_time;
+mod fresh_connections;
+mod idle;
+mod idle_keepalive;
+mod inflight_finishes;
+mod keepalive_race;
+mod listener_refuses;
+mod port_free;
+mod race;
+mod signals;
+mod silent_connection;
+mod term_twice;
+
+/// What a check is.
+pub(crate) struct Spec {
+    /// Stable.
+    pub(crate) id: &'static str,
+    pub(crate) group: Group,
+    /// Whether it is among the few that say most in half a minute.
+    pub(crate) quick: bool,
+    /// One sentence.
+    pub(crate) why: &'static str,
+    /// What is done, and what is demanded.
+    pub(crate) how: &'static str,
+    /// When it is skipped.
+    pub(crate) applies: &'static str,
+    /// What is demanded if nothing else is said.
+    pub(crate) threshold: fn(&Drill) -> Threshold,
+    /// How to mend it, for a framework each.
+    pub(crate) hints: &'static [(&'static str, &'static str)],
+    pub(crate) run: for<'s> fn(&'s mut Stage<'_>) -> Trying<'s>,
+}
+
+/// A try of a check under way.
+pub(crate) type Trying<'s> =
+    Pin<Box<dyn Future<Output = Result<Finding, CannotDrill>> + Send + 's>>;
+
+/// All checks, in the order in which they are run and shown.
+pub(crate) const ALL: &[&Spec] = &[
+    &inflight_finishes::SPEC,
+    &listener_refuses::SPEC,
+    &idle_keepalive::SPEC,
+    &silent_connection::SPEC,
+    &keepalive_race::SPEC,
+    &fresh_connections::SPEC,
+    &term_twice::SPEC,
+    &exit_code::SPEC,
+    &exit_in_time::SPEC,
+    &port_free::SPEC,
+];
+
+/// Why a check without traffic of this kind is skipped.
+pub(crate) const NO_HTTP: &str = "it does not speak HTTP";
+pub(crate) const NO_SLOW: &str =
+    "no path that answers late was found; give one with --slow \"/slow?ms={ms}\"";
+pub(crate) const NEVER_ENDS: &str = "it does not end at the signal even when idle, so nothing can be said about how; see exit-in-time";
+
+/// As a shell says it: 128 and its number for a signal.
+pub(crate) fn code(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .or_else(|| Some(128 + status.signal()?))
+        .unwrap_or(-1)
+}
+
+/// Ended by a signal other than the one it was sent.
+pub(crate) fn is_crash(status: ExitStatus, sent: Signal) -> bool {
+    status
+        .signal()
+        .is_some_and(|signal| signal != sent.as_raw())
+}
+
+/// How to mend what a check found, a framework a line.
+pub(crate) fn hint(spec: &Spec) -> String {
+    let lines = spec
+        .hints
+        .iter()
+        .map(|(framework, words)| format!("{framework}: {words}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A check as a person reads about it before it has run.
+#[derive(Clone, Copy)]
+pub struct CheckInfo(&'static Spec);
+
+impl std::fmt::Debug for CheckInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CheckInfo").field(&self.0.id).finish()
+    }
+}
+
+impl CheckInfo {
+    /// Stable: `inflight-finishes`.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        self.0.id
+    }
+
+    /// The promise it belongs to.
+    #[must_use]
+    pub const fn group(self) -> Group {
+        self.0.group
+    }
+
+    /// Whether `--quick` runs it.
+    #[must_use]
+    pub const fn quick(self) -> bool {
+        self.0.quick
+    }
+
+    /// Why it matters, one sentence.
+    #[must_use]
+    pub const fn why(self) -> &'static str {
+        self.0.why
+    }
+
+    /// All there is to know about it, as Markdown.
+    #[must_use]
+    pub fn page(self) -> String {
+        let spec = self.0;
+        let threshold = (spec.threshold)(&Drill::command([""; 0]));
+        let mut page = format!(
+            "# {}\n\n{}\n\nGroup: {}. {}\n\n## What is done\n\n{}\n\n## When it applies\n\n{}\n\n## What is demanded\n\n\
+             {threshold}; change it with `--threshold {}=VALUE`.\n\n## How to mend it\n\n",
+            spec.id,
+            spec.why,
+            spec.group,
+            if spec.quick {
+                "Part of --quick."
+            } else {
+                "Not part of --quick."
+            },
+            spec.how,
+            spec.applies,
+            spec.id,
+        );
+        for (framework, words) in spec.hints {
+            let _ = writeln!(page, "- **{framework}**: {words}");
+        }
+        page
+    }
+}
+
+/// All checks, in the order in which they are run.
+pub fn checks() -> impl Iterator<Item = CheckInfo> {
+    ALL.iter().copied().map(CheckInfo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_has_a_page_and_an_id_of_its_own() {
+        let mut ids: Vec<_> = checks().map(CheckInfo::id).collect();
+        ids.sort_unstable();
+        let total = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), total);
+        for check in checks() {
+            let spec = check.0;
+            assert!(
+                spec.why.ends_with('.') && !spec.hints.is_empty(),
+                "{}",
+                spec.id
+            );
+            assert!(check.page().contains(spec.how), "{}", spec.id);
+        }
+    }
+}

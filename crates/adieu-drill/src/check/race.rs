@@ -1,0 +1,147 @@
+//! A stop in the middle of a load: every request is known to the byte.
+
+use std::time::{Duration, Instant};
+
+use adieu_load::{Load, Mode, Tally};
+use tokio::time::{sleep, timeout};
+
+use crate::discover::Speaks;
+use crate::error::CannotDrill;
+use crate::finding::Finding;
+use crate::record;
+use crate::report::{Fate, StopTimeline};
+use crate::stage::{PATIENCE, Run, Stage};
+use crate::threshold::show;
+
+/// So many answers say that the load is running.
+const WARM: u64 = 64;
+/// How many of the last requests of a client are drawn, at least.
+const KEPT: usize = 96;
+
+/// The load of this mode that fits the program, if there is one.
+pub(crate) fn load(stage: &mut Stage<'_>, run: &Run, mode: Mode) -> Option<Load> {
+    let load = match stage.found.speaks {
+        Speaks::Http => Load::request(run.place.target(), &run.place.request()),
+        Speaks::Echo => Load::echo(run.place.plain()),
+        Speaks::Other => return None,
+    };
+    let load = load
+        .clients(stage.drill.clients)
+        .mode(mode)
+        .patience(PATIENCE * 2);
+    Some(load.seed(stage.dice.u64(..)).keep(KEPT))
+}
+
+/// Stops the program so many times under a load of this mode.
+pub(crate) async fn stops(stage: &mut Stage<'_>, mode: Mode) -> Result<Finding, CannotDrill> {
+    let times = stage.times(1, 3, 5);
+    let mut sum = Tally::default();
+    for number in 1..=times {
+        stage.step(u64::from(number - 1), &format!("stop {number} of {times}"));
+        match once(stage, mode).await? {
+            Ok(mut tally) => {
+                tally.bars.clear();
+                sum += tally;
+            }
+            Err(finding) => return Ok(finding),
+        }
+    }
+    let lost = sum.lost() + sum.failed;
+    let measured = format!("{lost} of {} lost", sum.sent());
+    if lost > stage.threshold.count() {
+        let mut finding = Finding::failed(format!(
+            "{lost} of {} requests were lost in {times} stops: {}",
+            sum.sent(),
+            classes(&sum)
+        ));
+        // A client that was not served in time may have been the one without a processor.
+        finding.by_time = sum.timed_out == lost;
+        return Ok(finding.shown(sum.evidence).measured(measured));
+    }
+    let also = match classes(&sum) {
+        words if words.is_empty() => String::new(),
+        words => format!(" ({words})"),
+    };
+    Ok(Finding::passed(format!(
+        "{} requests crossed {times} stops and none was lost{also}",
+        sum.sent()
+    ))
+    .measured(measured))
+}
+
+/// What became of those that were not simply answered.
+fn classes(tally: &Tally) -> String {
+    let classes = [
+        (tally.reset, Fate::Reset.words()),
+        (tally.closed, Fate::Closed.words()),
+        (tally.truncated, Fate::Truncated.words()),
+        (tally.timed_out, Fate::TimedOut.words()),
+        (tally.failed, Fate::ServerError.words()),
+        (tally.retry, Fate::Retry.words()),
+        (tally.unsent, Fate::Unsent.words()),
+        (tally.refused, Fate::Refused.words()),
+    ];
+    let some = classes.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = some
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    words.join(", ")
+}
+
+/// One stop under load.
+pub(crate) async fn once(
+    stage: &mut Stage<'_>,
+    mode: Mode,
+) -> Result<Result<Tally, Finding>, CannotDrill> {
+    let run = stage.start().await?;
+    let Some(load) = load(stage, &run, mode) else {
+        return Ok(Err(Finding::skipped(
+            "no traffic can be put on it: it speaks no HTTP and does not send lines back",
+        )));
+    };
+    let running = load.start();
+    if timeout(PATIENCE * 2, running.answered(WARM)).await.is_err() {
+        return Ok(Err(Finding::late(format!(
+            "fewer than {WARM} answers in {} before any stop",
+            show(PATIENCE * 2)
+        ))
+        .shown(run.last_lines(5))));
+    }
+    // Not always at the same point of whatever the server does.
+    sleep(Duration::from_millis(stage.dice.u64(100..400))).await;
+    let signal = run.stop();
+    let ended = stage.see_end(&run, signal, true).await;
+    // Refused, the clients end by themselves. If the program still serves they are asked to.
+    running.end();
+    let tally = match timeout(PATIENCE * 3, running.finish()).await {
+        Ok(tally) => tally,
+        Err(_) => return Ok(Err(Finding::late("the clients did not come to an end"))),
+    };
+    draw(stage, &tally, signal, ended);
+    if stage.record.target_report.is_none() {
+        let text = std::fs::read(&run.subject.report).unwrap_or_default();
+        stage.record.target_report = serde_json::from_slice(&text).ok();
+    }
+    run.subject.kill().await;
+    Ok(Ok(tally))
+}
+
+fn draw(
+    stage: &mut Stage<'_>,
+    tally: &Tally,
+    signal: Instant,
+    ended: Option<crate::process::Ended>,
+) {
+    let label = match stage.found.speaks {
+        Speaks::Http => "request",
+        Speaks::Echo | Speaks::Other => "line",
+    };
+    let (requests, omitted) = record::bars(tally, signal, label);
+    stage.record.draw(record::complete(StopTimeline {
+        check: stage.spec.id.to_owned(),
+        run: stage.run,
+        marks: record::marks(signal, stage.drill.signal.name(), ended),
+        requests,
+        omitted,
+    }));
+}

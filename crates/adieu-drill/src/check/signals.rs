@@ -1,0 +1,91 @@
+//! A stop that is asked for in some unusual way, with a request in flight.
+
+use std::time::{Duration, Instant};
+
+use crate::error::CannotDrill;
+use crate::finding::Finding;
+use crate::process::{Form, describe};
+use crate::stage::{PATIENCE, Run, Stage};
+use crate::threshold::show;
+
+/// How much later than the drain begins the answer is due.
+const BEYOND: Duration = Duration::from_millis(700);
+
+/// Starts the program, asks it to stop with `ask`, and judges what became of the request in flight and of the program.
+pub(crate) async fn stop_with(
+    stage: &mut Stage<'_>,
+    what: &str,
+    ask: impl AsyncFnOnce(&Run) -> Instant,
+) -> Result<Finding, CannotDrill> {
+    stop_as(stage, &Form::Plain, what, ask).await
+}
+
+/// The same for a program that is started in some other form.
+pub(crate) async fn stop_as(
+    stage: &mut Stage<'_>,
+    form: &Form,
+    what: &str,
+    ask: impl AsyncFnOnce(&Run) -> Instant,
+) -> Result<Finding, CannotDrill> {
+    if stage.found.idle_stop.is_none() {
+        return Ok(Finding::skipped(super::NEVER_ENDS));
+    }
+    let run = stage.start_as(form).await?;
+    let mut flights = Vec::new();
+    let request = stage.held(&run, BEYOND);
+    if let Some(request) = &request {
+        flights = match run.in_flight(request, 2).await {
+            Ok(flights) => flights,
+            Err(broken) => {
+                return Ok(Finding::failed(format!(
+                    "the slow path cannot be asked: {broken}"
+                )));
+            }
+        };
+    }
+    let signal = ask(&run).await;
+    let count = flights.len();
+    let mut lost = Vec::new();
+    let mut by_time = true;
+    for flight in flights {
+        let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
+        if let Err(broken) = &landed.result {
+            by_time &= landed.fate() == crate::report::Fate::TimedOut;
+            lost.push(format!("a request in flight: {broken}"));
+        }
+    }
+    let ended = run
+        .subject
+        .ended_within(stage.drill.grace.saturating_sub(signal.elapsed()))
+        .await;
+    if lost.len() as u64 > stage.threshold.count() {
+        let mut finding = Finding::failed(format!(
+            "{} of {count} requests in flight were lost to {what}",
+            lost.len()
+        ));
+        finding.by_time = by_time;
+        return Ok(finding
+            .shown(lost)
+            .shown(ended.map(|ended| format!("the program: {}", describe(ended.status))))
+            .shown(run.last_lines(3)));
+    }
+    let Some(ended) = ended else {
+        return Ok(
+            Finding::late(format!("with {what} it {}", stage.never_ended()))
+                .shown(run.last_lines(5)),
+        );
+    };
+    if super::is_crash(ended.status, run.stop_signal()) {
+        return Ok(Finding::failed(format!(
+            "with {what} it crashed: {}",
+            describe(ended.status)
+        ))
+        .shown(run.last_lines(10)));
+    }
+    let took = show(ended.at.saturating_duration_since(signal));
+    let kept = match count {
+        0 => String::new(),
+        _ => format!(" answered all {count} requests in flight and"),
+    };
+    Ok(Finding::passed(format!("with {what} it{kept} ended in {took}")).measured(took))
+}

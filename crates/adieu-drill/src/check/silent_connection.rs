@@ -1,0 +1,59 @@
+//! Somebody connected and never said a word.
+
+use std::time::Duration;
+
+use super::{Spec, Trying, idle};
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::Stage;
+use crate::threshold::Threshold;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "silent-connection",
+    group: Group::KeepAlive,
+    quick: true,
+    why: "Load balancers and browsers open connections ahead of need; one that never spoke must not hold the exit.",
+    how: "Eight connections are open on which nothing was ever sent. After the signal the program must be gone not much \
+          later than it is without them.",
+    applies: "Always.",
+    threshold: |_| Threshold::Time(Duration::from_secs(3)),
+    hints: &[
+        (
+            "Node",
+            "`server.closeAllConnections()` after the drain, or a `connectionsCheckingInterval` that is short",
+        ),
+        (
+            "Go",
+            "`server.Shutdown` waits up to 5 s for a connection that never spoke: set `ReadHeaderTimeout`",
+        ),
+        (
+            "axum / hyper",
+            "the automatic builder waits for the first byte to know the version: cancel it at the stop, as \
+                          adieu's `app.http` does",
+        ),
+        (
+            "any",
+            "close at the stop every connection that has no request on it",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+const CONNECTIONS: usize = 8;
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    let run = stage.start().await?;
+    let mut wires = Vec::new();
+    for _ in 0..CONNECTIONS {
+        match run.wire().await {
+            Ok(wire) => wires.push(wire),
+            Err(broken) => {
+                return Ok(Finding::failed(format!(
+                    "a connection before any stop failed: {broken}"
+                )));
+            }
+        }
+    }
+    run.let_arrive().await;
+    Ok(idle::hold(stage, &run, wires, "silent connections").await)
+}

@@ -1,0 +1,60 @@
+//! What one try of a check found.
+
+use crate::report::Outcome;
+
+/// What one try of a check found.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: String,
+    pub(crate) evidence: Vec<String>,
+    pub(crate) measured: Option<String>,
+    /// Whether the judgement rests on how long something took, so that a starved drill cannot make it.
+    pub(crate) by_time: bool,
+}
+
+impl Finding {
+    fn new(outcome: Outcome, reason: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            reason: reason.into(),
+            evidence: Vec::new(),
+            measured: None,
+            by_time: false,
+        }
+    }
+
+    pub(crate) fn passed(reason: impl Into<String>) -> Self {
+        Self::new(Outcome::Passed, reason)
+    }
+
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self::new(Outcome::Failed, reason)
+    }
+
+    /// Failed because something took too long.
+    pub(crate) fn late(reason: impl Into<String>) -> Self {
+        let mut finding = Self::failed(reason);
+        finding.by_time = true;
+        finding
+    }
+
+    pub(crate) fn skipped(reason: impl Into<String>) -> Self {
+        Self::new(Outcome::Skipped, reason)
+    }
+
+    /// Adds what shows it.
+    pub(crate) fn shown(mut self, evidence: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.evidence.extend(evidence.into_iter().map(Into::into));
+        self
+    }
+
+    pub(crate) fn measured(mut self, measured: impl Into<String>) -> Self {
+        self.measured = Some(measured.into());
+        self
+    }
+
+    pub(crate) fn is_passed(&self) -> bool {
+        self.outcome == Outcome::Passed
+    }
+}

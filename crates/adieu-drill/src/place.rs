@@ -1,0 +1,180 @@
+//! Where a program is spoken to.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use adieu_load::{Request, Target};
+
+/// An address without blanks, and what is asked there.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
+    target: Target,
+    /// What is asked for again and again; none for a server that does not speak HTTP.
+    request: Option<Request>,
+    pub(crate) tls: bool,
+}
+
+impl Place {
+    /// `http://host:port/path` or `https://…`.
+    ///
+    /// # Errors
+    ///
+    /// With a sentence, if it is no such URL, or nobody has that name.
+    pub(crate) fn parse_url(url: &str) -> Result<Self, String> {
+        let (tls, rest) = match url.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
+            _ => {
+                return Err(format!(
+                    "`{url}` is no URL: it begins with http:// or https://"
+                ));
+            }
+        };
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        if authority.contains('@') {
+            return Err(
+                "a URL with a user name or a password: send them with --header instead".to_owned(),
+            );
+        }
+        let path = path.split('#').next().unwrap_or_default();
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        let with_port = match authority.rsplit_once(':') {
+            Some((_, port)) if !port.is_empty() && !port.contains(']') => authority.to_owned(),
+            _ => format!("{authority}:{}", if tls { 443 } else { 80 }),
+        };
+        let mut place = Self::parse_tcp(&with_port, tls)?;
+        place.request = Some(Request {
+            host: authority.to_owned(),
+            ..Request::get(path)
+        });
+        Ok(place)
+    }
+
+    /// `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// With a sentence, if it is none, or nobody has that name.
+    pub(crate) fn parse_tcp(text: &str, tls: bool) -> Result<Self, String> {
+        let unknown = |why: String| format!("`{text}` is no address as in 127.0.0.1:8080: {why}");
+        let found = text
+            .to_socket_addrs()
+            .map_err(|error| unknown(error.to_string()))?;
+        let found: Vec<SocketAddr> = found.collect();
+        // A name that has both is as a rule `localhost`, and most programs listen on the old one.
+        let address = found
+            .iter()
+            .find(|address| address.is_ipv4())
+            .or(found.first());
+        let address = *address.ok_or_else(|| unknown("nobody has that name".to_owned()))?;
+        let mut target = Target::tcp(address);
+        if tls {
+            let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+            let host = host.trim_matches(['[', ']']);
+            target = target
+                .tls_unverified(host)
+                .map_err(|error| unknown(error.to_string()))?;
+        }
+        Ok(Self {
+            address,
+            target,
+            request: None,
+            tls,
+        })
+    }
+
+    pub(crate) const fn is_http(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// To connect to it and speak HTTP/1.1, or whatever it speaks.
+    pub(crate) fn target(&self) -> Target {
+        self.plain().offering(b"http/1.1")
+    }
+
+    pub(crate) fn plain(&self) -> Target {
+        self.target.clone()
+    }
+
+    /// What is asked for again and again.
+    pub(crate) fn request(&self) -> Request {
+        self.request.clone().unwrap_or_else(|| Request::get("/"))
+    }
+
+    pub(crate) fn with_request(mut self, change: impl FnOnce(&mut Request)) -> Self {
+        if let Some(request) = &mut self.request {
+            change(request);
+        }
+        self
+    }
+
+    /// The same server, another path; or another server, if it is a whole URL.
+    ///
+    /// # Errors
+    ///
+    /// As [`Place::parse_url`].
+    pub(crate) fn at(&self, path: &str) -> Result<Self, String> {
+        if path.contains("://") {
+            return Self::parse_url(path);
+        }
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        Ok(Self {
+            request: Some(Request {
+                // A probe asks with GET whatever the drill sends otherwise.
+                method: "GET".to_owned(),
+                body: Vec::new(),
+                ..self.request().at(path)
+            }),
+            ..self.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_an_address_and_a_request() {
+        let place = Place::parse_url("http://127.0.0.1:8080/a?b=c#d").expect("a URL");
+        assert_eq!(place.address.to_string(), "127.0.0.1:8080");
+        assert_eq!(place.request().path, "/a?b=c");
+        assert_eq!(place.request().host, "127.0.0.1:8080");
+        let bare = Place::parse_url("http://[::1]:81").expect("a URL");
+        assert_eq!(
+            (bare.address.port(), bare.request().path.as_str()),
+            (81, "/")
+        );
+        let elsewhere = place.at("http://127.0.0.1:9/ready").expect("a URL");
+        assert_eq!(
+            (elsewhere.address.port(), elsewhere.request().path.as_str()),
+            (9, "/ready")
+        );
+    }
+
+    #[test]
+    fn what_is_no_url_is_said_without_its_secrets() {
+        for (url, words) in [
+            ("127.0.0.1:80", "is no URL"),
+            ("http://127.0.0.1:http/", "is no address"),
+            ("http://me:secret@127.0.0.1/", "--header"),
+        ] {
+            let error = Place::parse_url(url).expect_err(url);
+            assert!(
+                error.contains(words) && !error.contains("secret"),
+                "{error}"
+            );
+        }
+    }
+}

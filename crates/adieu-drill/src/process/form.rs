@@ -1,0 +1,97 @@
+//! The ways in which a program can be started: by itself, by a shell, as the first of its own little world.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// How the command is wrapped.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Form {
+    /// As it was given.
+    #[default]
+    Plain,
+    /// As process 1 of a PID namespace, where no signal has a default.
+    PidOne,
+    /// `sh -c COMMAND`, as in the shell form of a Dockerfile.
+    Shell,
+    /// Below a shell that stays, as in a script without `exec`.
+    BelowShell,
+    /// With a listening socket that somebody else holds: descriptor 3, as systemd passes it.
+    Held(Arc<OwnedFd>),
+}
+
+impl Form {
+    /// The words to run for this command.
+    pub(crate) fn wrap(&self, command: Vec<String>) -> Vec<String> {
+        let words = |words: &[&str]| {
+            words
+                .iter()
+                .map(|&word| word.to_owned())
+                .collect::<Vec<_>>()
+        };
+        match self {
+            Self::Plain => command,
+            Self::PidOne => {
+                let mut wrapped = words(&["unshare"]);
+                if !rustix::process::geteuid().is_root() {
+                    wrapped.push("--map-current-user".to_owned());
+                }
+                wrapped.extend(words(&[
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    "--mount-proc",
+                    "--",
+                ]));
+                wrapped.extend(command);
+                wrapped
+            }
+            Self::Shell => vec!["sh".to_owned(), "-c".to_owned(), quoted(&command)],
+            Self::BelowShell => vec![
+                "sh".to_owned(),
+                "-c".to_owned(),
+                format!("{}; exit $?", quoted(&command)),
+            ],
+            Self::Held(_) => {
+                // The socket comes as standard input because that needs no code between fork and exec.
+                let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1; export LISTEN_PID LISTEN_FDS; \
+                              exec \"$@\"";
+                let mut wrapped = words(&["sh", "-c", script, "sh"]);
+                wrapped.extend(command);
+                wrapped
+            }
+        }
+    }
+}
+
+/// For a POSIX shell.
+fn quoted(words: &[String]) -> String {
+    let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// A socket that listens whether or not the program runs.
+pub(crate) fn held_socket(address: SocketAddr) -> io::Result<Arc<OwnedFd>> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, 4_096)?;
+    Ok(Arc::new(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_gets_every_word_as_it_was() {
+        let command = ["a b", "it's", "$X", ""].map(str::to_owned);
+        assert_eq!(quoted(&command), r"'a b' 'it'\''s' '$X' ''");
+    }
+}

@@ -1,0 +1,195 @@
+//! The program while it runs.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::form::Form;
+use super::kin::{Family, Kin};
+use super::launch::Launch;
+use super::output::Output;
+use super::ports::Blanks;
+use super::ready::{Notices, Ready};
+
+/// A running program. Dropped, it and all its descendants are killed.
+#[derive(Debug)]
+#[must_use = "a program that is dropped is killed"]
+pub(crate) struct Subject {
+    /// Leads the group.
+    leader: Pid,
+    /// Gets the signals: the leader, or whoever the form of the start put below it.
+    target: Pid,
+    pub(crate) started: Instant,
+    pub(crate) blanks: Blanks,
+    pub(crate) output: Output,
+    pub(crate) notices: Option<Notices>,
+    family: Family,
+    ended: watch::Receiver<Option<Ended>>,
+    /// Where it writes its own report, if it is one of ours.
+    pub(crate) report: PathBuf,
+}
+
+/// How and when a program ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) at: Instant,
+    pub(crate) status: ExitStatus,
+}
+
+impl Subject {
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot run it.
+    pub(crate) fn start(
+        launch: &Launch,
+        form: &Form,
+        blanks: Blanks,
+        ready: &Ready,
+        scratch: &std::path::Path,
+    ) -> io::Result<Self> {
+        let (mut command, mark) = launch.prepare(form, &blanks);
+        let report = scratch.join(format!("report-{mark}.json"));
+        if !launch.env.iter().any(|(name, _)| name == "ADIEU_REPORT") {
+            command.env("ADIEU_REPORT", &report);
+        }
+        let notices = match ready {
+            Ready::Notify => {
+                let notices = Notices::open(scratch.join(format!("notify-{mark}")))?;
+                command.env("NOTIFY_SOCKET", &notices.path);
+                Some(notices)
+            }
+            _ => {
+                // Not ours to answer, and not meant for the program.
+                command.env_remove("NOTIFY_SOCKET");
+                None
+            }
+        };
+        let mut child = command.spawn()?;
+        let started = Instant::now();
+        let leader = child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
+            .ok_or(io::ErrorKind::NotFound)?;
+        let output = Output::new(match ready {
+            Ready::Line(line) => Some(line),
+            _ => None,
+        });
+        if let Some(pipe) = child.stdout.take() {
+            tokio::spawn(output.clone().drink(pipe));
+        }
+        if let Some(pipe) = child.stderr.take() {
+            tokio::spawn(output.clone().drink(pipe));
+        }
+        let (tell, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            if let Ok(status) = child.wait().await {
+                let at = Instant::now();
+                tell.send_replace(Some(Ended { at, status }));
+            }
+        });
+        Ok(Self {
+            leader,
+            target: leader,
+            started,
+            blanks,
+            output,
+            notices,
+            family: Family::new(leader, mark),
+            ended,
+            report,
+        })
+    }
+
+    /// From now on signals go to the only child of the leader: the program below a wrapper that stays.
+    pub(crate) fn look_below(&mut self) -> io::Result<()> {
+        let below = self.family.others();
+        let child = below
+            .iter()
+            .min_by_key(|one| one.pid)
+            .ok_or(io::ErrorKind::NotFound)?;
+        self.target = Pid::from_raw(child.pid).ok_or(io::ErrorKind::NotFound)?;
+        Ok(())
+    }
+
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        *self.ended.borrow()
+    }
+
+    /// Waits for its end for so long. Cancel-safe.
+    pub(crate) async fn ended_within(&self, patience: Duration) -> Option<Ended> {
+        let mut ended = self.ended.clone();
+        let waiting = ended.wait_for(Option::is_some);
+        match timeout(patience, waiting).await {
+            Ok(Ok(ended)) => *ended,
+            Ok(Err(_)) | Err(_) => self.ended(),
+        }
+    }
+
+    /// Sends it a signal, and says when. Gone already, it gets none; that shows elsewhere.
+    pub(crate) fn signal(&self, signal: Signal) -> Instant {
+        let at = Instant::now();
+        if self.ended().is_none() {
+            let _ = kill_process(self.target, signal);
+        }
+        at
+    }
+
+    /// Sends a signal to the whole group.
+    pub(crate) fn signal_group(&self, signal: Signal) -> Instant {
+        let at = Instant::now();
+        let _ = kill_process_group(self.leader, signal);
+        at
+    }
+
+    /// Sends a signal to it and every descendant.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        self.family.signal(signal);
+    }
+
+    /// Its descendants that live.
+    pub(crate) fn descendants(&self) -> Vec<Kin> {
+        self.family.others()
+    }
+
+    /// Ends it and all its descendants by force, and waits until the leader is gone.
+    pub(crate) async fn kill(&self) {
+        self.finish_off();
+        let _ = self.ended_within(Duration::from_secs(10)).await;
+        // Orphans are ours now; the second look buries them.
+        self.family.signal(Signal::KILL);
+    }
+
+    fn finish_off(&self) {
+        self.family.signal(Signal::KILL);
+        if self.ended().is_none() {
+            let _ = kill_process_group(self.leader, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.finish_off();
+        if let Some(notices) = &self.notices {
+            let _ = std::fs::remove_file(&notices.path);
+        }
+        let _ = std::fs::remove_file(&self.report);
+    }
+}
+
+/// `exit code 0`, `ended by SIGTERM`.
+pub(crate) fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by {}", crate::signal::name(signal)),
+        (None, None) => status.to_string(),
+    }
+}

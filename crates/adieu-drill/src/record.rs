@@ -1,0 +1,144 @@
+//! What the stops of a drill looked like, whichever check made them.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use adieu_load::{Fate as LoadFate, Loss, Tally};
+use serde_json::Value;
+
+use crate::process::{Ended, describe};
+use crate::report::{Bar, Fate, Mark, MarkKind, StopTimeline};
+
+/// More requests of one stop than this are not drawn.
+const MOST_BARS: usize = 6_000;
+/// What ended longer before the signal is not drawn either.
+const BEFORE: Duration = Duration::from_millis(500);
+
+/// What the stops of a drill looked like.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) stops: Vec<StopTimeline>,
+    pub(crate) exits: Vec<Exit>,
+    pub(crate) target_report: Option<Value>,
+}
+
+/// One end of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    /// Whether there was a load on it.
+    pub(crate) loaded: bool,
+    /// How long after the signal and how; nothing if it had to be killed.
+    pub(crate) end: Option<(Duration, ExitStatus)>,
+}
+
+impl Record {
+    pub(crate) fn exit(&mut self, loaded: bool, end: Option<(Duration, ExitStatus)>) {
+        self.exits.push(Exit { loaded, end });
+    }
+
+    /// The slowest end that was one.
+    pub(crate) fn worst(&self) -> Option<Duration> {
+        let ends = self.exits.iter().filter_map(|exit| exit.end);
+        ends.map(|(took, _)| took).max()
+    }
+
+    /// Keeps a stop to be drawn. Of one check the first is kept, and those with a loss.
+    pub(crate) fn draw(&mut self, stop: StopTimeline) {
+        let known = self.stops.iter().any(|other| other.check == stop.check);
+        if !known || (stop.requests.iter().any(|bar| bar.fate.lost()) && self.stops.len() < 12) {
+            self.stops.push(stop);
+        }
+    }
+}
+
+/// Microseconds from `origin` to `at`, which may be before it.
+pub(crate) fn micros(at: Instant, origin: Instant) -> i64 {
+    let (time, sign) = match at.checked_duration_since(origin) {
+        Some(after) => (after, 1),
+        None => (origin - at, -1),
+    };
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX) * sign
+}
+
+/// The marks every stop has.
+pub(crate) fn marks(signal: Instant, name: &str, ended: Option<Ended>) -> Vec<Mark> {
+    let mut marks = vec![Mark {
+        at_us: 0,
+        kind: MarkKind::Signal,
+        label: name.to_owned(),
+    }];
+    if let Some(ended) = ended {
+        marks.push(Mark {
+            at_us: micros(ended.at, signal),
+            kind: MarkKind::Exit,
+            label: describe(ended.status),
+        });
+    }
+    marks
+}
+
+/// Adds what the requests themselves tell, and puts all in order.
+pub(crate) fn complete(mut stop: StopTimeline) -> StopTimeline {
+    let mut add = |at: Option<i64>, kind: MarkKind| {
+        if let Some(at_us) = at.filter(|_| !stop.marks.iter().any(|mark| mark.kind == kind)) {
+            stop.marks.push(Mark {
+                at_us,
+                kind,
+                label: String::new(),
+            });
+        }
+    };
+    let after = |bar: &&Bar| bar.end_us >= 0;
+    let refused = stop
+        .requests
+        .iter()
+        .filter(after)
+        .filter(|bar| bar.fate == Fate::Refused);
+    add(
+        refused.map(|bar| bar.end_us).min(),
+        MarkKind::ListenerClosed,
+    );
+    let answered =
+        |bar: &&Bar| matches!(bar.fate, Fate::Answered | Fate::ServerError | Fate::Retry);
+    let answers = stop.requests.iter().filter(after).filter(answered);
+    add(answers.map(|bar| bar.end_us).max(), MarkKind::LastResponse);
+    stop.marks.sort_by_key(|mark| mark.at_us);
+    stop
+}
+
+/// The requests of a load around the signal.
+pub(crate) fn bars(tally: &Tally, signal: Instant, label: &str) -> (Vec<Bar>, u64) {
+    let from = signal.checked_sub(BEFORE).unwrap_or(signal);
+    let mut near: Vec<_> = tally.bars.iter().filter(|bar| bar.ended >= from).collect();
+    near.sort_by_key(|bar| bar.began);
+    let total = tally.bars.len() as u64 + tally.omitted;
+    // The latest matter most: they are the ones that met the stop.
+    let skipped = near.len().saturating_sub(MOST_BARS);
+    let bars: Vec<Bar> = near
+        .into_iter()
+        .skip(skipped)
+        .map(|bar| Bar {
+            start_us: micros(bar.began, signal),
+            end_us: micros(bar.ended, signal),
+            connection: bar.connection,
+            label: label.to_owned(),
+            fate: fate(bar.fate),
+        })
+        .collect();
+    let omitted = total - bars.len() as u64;
+    (bars, omitted)
+}
+
+const fn fate(fate: LoadFate) -> Fate {
+    match fate {
+        LoadFate::Answered => Fate::Answered,
+        LoadFate::Failed(_) => Fate::ServerError,
+        LoadFate::Retry => Fate::Retry,
+        LoadFate::Refused => Fate::Refused,
+        LoadFate::Unsent => Fate::Unsent,
+        LoadFate::Lost(Loss::Reset) => Fate::Reset,
+        LoadFate::Lost(Loss::Closed) => Fate::Closed,
+        LoadFate::Lost(Loss::Truncated) => Fate::Truncated,
+        LoadFate::Lost(Loss::TimedOut) => Fate::TimedOut,
+    }
+}

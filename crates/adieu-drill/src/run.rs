@@ -1,0 +1,223 @@
+//! From what was asked to the report: one check after the other.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::check::{self, Spec};
+use crate::discover::{self, Found};
+use crate::drill::Drill;
+use crate::error::CannotDrill;
+use crate::finding::Finding;
+use crate::pacer::Pacer;
+use crate::process::{Form, Reaper};
+use crate::progress::Event;
+use crate::record::Record;
+use crate::report::{Check, Outcome, Recommendation, Report, Target};
+use crate::select;
+use crate::stage::{self, Stage};
+use crate::threshold::{Threshold, show};
+
+/// A check whose judgement a busy machine spoiled is tried so many times in all.
+const TRIES: u32 = 3;
+
+/// Holds a drill.
+pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
+    let plan = select::plan(drill)?;
+    let seed = drill.seed.unwrap_or_else(|| fastrand::u64(..));
+    let scratch = tempfile::Builder::new()
+        .prefix("adieu-drill-")
+        .tempdir()
+        .map_err(|error| {
+            CannotDrill::Usage(format!("no directory for the drill's own files: {error}"))
+        })?;
+    let begun = Instant::now();
+    let mut report = Report::new(target(drill), seed, drill.level);
+    let _reaper = Reaper::new();
+    let pacer = Pacer::start();
+    let mut record = Record::default();
+
+    let ids: Vec<&str> = plan.iter().map(|(spec, _)| spec.id).collect();
+    drill.progress.on(Event::Planned { checks: &ids });
+
+    let found = {
+        let run = stage::start(drill, scratch.path(), &Form::Plain).await?;
+        let mut found = discover::look(drill, &run).await;
+        discover::idle_stop(drill, &run, &mut found).await;
+        record.exit(
+            false,
+            found
+                .idle_stop
+                .zip(found.idle_end.map(|ended| ended.status)),
+        );
+        run.subject.kill().await;
+        found
+    };
+
+    for (spec, threshold) in plan {
+        let mut hall = Hall {
+            drill,
+            scratch: scratch.path(),
+            found: &found,
+            pacer: &pacer,
+            record: &mut record,
+            seed,
+        };
+        let check = hall.examine(spec, threshold).await;
+        drill.progress.on(Event::Finished { check: &check });
+        report.checks.push(check);
+    }
+
+    report.duration_ms = millis(begun.elapsed());
+    report.recommendation = record.worst().map(Recommendation::from_worst);
+    report.stops = record.stops;
+    report.target_report = record.target_report;
+    report.starvation = pacer.starvation();
+    report.judge();
+    Ok(report)
+}
+
+/// What the checks of one drill share.
+struct Hall<'a> {
+    drill: &'a Drill,
+    scratch: &'a std::path::Path,
+    found: &'a Found,
+    pacer: &'a Pacer,
+    record: &'a mut Record,
+    seed: u64,
+}
+
+impl Hall<'_> {
+    /// Runs a check as often as asked; the first failure is its outcome.
+    async fn examine(&mut self, spec: &'static Spec, threshold: Threshold) -> Check {
+        let begun = Instant::now();
+        let repeats = self.drill.repeat.max(1);
+        let check = spec.id;
+        let steps = (repeats > 1).then_some(u64::from(repeats));
+        self.drill.progress.on(Event::Started { check, steps });
+        let mut measured = Vec::new();
+        let mut last = Finding::skipped("not run");
+        let mut run = 0;
+        while run < repeats {
+            run += 1;
+            last = self.try_it(spec, &threshold, run).await;
+            measured.extend(last.measured.take());
+            if last.outcome != Outcome::Passed {
+                break;
+            }
+            if repeats > 1 {
+                let doing = format!("run {run} of {repeats}");
+                let done = u64::from(run);
+                self.drill.progress.on(Event::Step {
+                    check,
+                    done,
+                    doing: &doing,
+                });
+            }
+        }
+        Check {
+            id: spec.id.to_owned(),
+            group: spec.group,
+            why: spec.why.to_owned(),
+            outcome: last.outcome,
+            reason: last.reason,
+            evidence: last.evidence,
+            threshold: (last.outcome != Outcome::Skipped).then(|| threshold.to_string()),
+            measured: summary(&measured),
+            hint: (last.outcome == Outcome::Failed).then(|| check::hint(spec)),
+            duration_ms: millis(begun.elapsed()),
+            repeats: run,
+        }
+    }
+
+    /// Once, or again if the drill itself was kept from the processor.
+    async fn try_it(&mut self, spec: &'static Spec, threshold: &Threshold, run: u32) -> Finding {
+        let mut tries = 1;
+        loop {
+            self.pacer.begin();
+            // The same seed draws the same for a check, whichever others run.
+            let mut dice = fastrand::Rng::with_seed(
+                self.seed ^ hash(spec.id) ^ u64::from(run).rotate_left(48),
+            );
+            let mut stage = Stage {
+                drill: self.drill,
+                scratch: self.scratch,
+                found: self.found,
+                pacer: self.pacer,
+                record: self.record,
+                spec,
+                threshold: threshold.clone(),
+                dice: &mut dice,
+                run,
+            };
+            let finding = match (spec.run)(&mut stage).await {
+                Ok(finding) => finding,
+                Err(CannotDrill::Usage(sentence)) => Finding::skipped(sentence),
+                Err(CannotDrill::Start(start)) => {
+                    let output = start
+                        .output
+                        .iter()
+                        .map(|line| format!("it printed: {line}"));
+                    Finding::failed(format!(
+                        "the program could not be started again: {}",
+                        start.reason
+                    ))
+                    .shown(output)
+                }
+            };
+            let starved = self.pacer.starved();
+            match starved {
+                Some(late) if finding.outcome == Outcome::Failed && finding.by_time => {
+                    if tries < TRIES {
+                        tries += 1;
+                        continue;
+                    }
+                    return Finding::skipped(format!(
+                        "not judged: the machine was so busy that the drill itself came {} late; what was seen: {}",
+                        show(late),
+                        finding.reason
+                    ))
+                    .shown(finding.evidence);
+                }
+                _ => return finding,
+            }
+        }
+    }
+}
+
+fn target(drill: &Drill) -> Target {
+    let program = drill.launch.command.first().map_or("", String::as_str);
+    let name = program.rsplit('/').next().unwrap_or(program);
+    Target {
+        name: drill.name.clone().unwrap_or_else(|| name.to_owned()),
+        command: drill.launch.command.clone(),
+        address: drill
+            .address
+            .as_ref()
+            .map(|address| address.text().to_owned())
+            .unwrap_or_default(),
+    }
+}
+
+/// What was measured, once for the same words.
+fn summary(measured: &[String]) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in measured {
+        *counts.entry(one).or_default() += 1;
+    }
+    match (measured.first(), measured.last()) {
+        (Some(first), _) if counts.len() == 1 => Some(first.clone()),
+        (Some(_), Some(last)) => Some(format!("{last} (last of {})", measured.len())),
+        _ => None,
+    }
+}
+
+/// Stable over versions, unlike the hasher of the standard library.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

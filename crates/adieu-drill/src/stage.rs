@@ -1,0 +1,298 @@
+//! What a check has to work with.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use adieu_load::Request;
+use rustix::process::Signal;
+use tokio::time::{sleep, timeout};
+
+use crate::check::Spec;
+use crate::discover::Found;
+use crate::drill::{Address, Drill};
+use crate::error::CannotDrill;
+use crate::flight::Flight;
+use crate::pacer::Pacer;
+use crate::place::Place;
+use crate::process::{Blanks, Ended, Form, Subject, describe};
+use crate::progress::Event;
+use crate::record::Record;
+use crate::report::Level;
+use crate::threshold::Threshold;
+use crate::wire::{Broken, Wire};
+
+/// What a check has to work with.
+pub(crate) struct Stage<'a> {
+    pub(crate) drill: &'a Drill,
+    pub(crate) scratch: &'a Path,
+    pub(crate) found: &'a Found,
+    pub(crate) pacer: &'a Pacer,
+    pub(crate) record: &'a mut Record,
+    pub(crate) spec: &'static Spec,
+    pub(crate) threshold: Threshold,
+    pub(crate) dice: &'a mut fastrand::Rng,
+    /// Which try of the check this is, from 1.
+    pub(crate) run: u32,
+}
+
+/// The program while a check plays with it. Dropped, all of it is killed.
+pub(crate) struct Run {
+    pub(crate) subject: Subject,
+    pub(crate) place: Place,
+    signal: Signal,
+}
+
+/// Nothing on the same machine takes this long unless it is stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Stage<'_> {
+    /// Starts the program and waits until it is ready.
+    pub(crate) async fn start(&self) -> Result<Run, CannotDrill> {
+        self.start_as(&Form::Plain).await
+    }
+
+    pub(crate) async fn start_as(&self, form: &Form) -> Result<Run, CannotDrill> {
+        start(self.drill, self.scratch, form).await
+    }
+
+    /// Starts it and does not wait.
+    pub(crate) fn launch(&self) -> Result<Run, CannotDrill> {
+        let blanks = blanks(self.scratch)?;
+        launch(self.drill, self.scratch, &Form::Plain, blanks)
+    }
+
+    /// How long an idle stop takes: whatever the program does in any case, a lame duck included.
+    pub(crate) fn idle_stop(&self) -> Duration {
+        self.found.idle_stop.unwrap_or_default()
+    }
+
+    /// How many times something is done at this level.
+    pub(crate) const fn times(&self, quick: u32, normal: u32, full: u32) -> u32 {
+        match self.drill.level {
+            Level::Quick => quick,
+            Level::Default => normal,
+            Level::Full => full,
+        }
+    }
+
+    /// Tells whoever watches how far it got.
+    pub(crate) fn step(&self, done: u64, doing: &str) {
+        let check = self.spec.id;
+        self.drill.progress.on(Event::Step { check, done, doing });
+    }
+
+    /// The request that is answered so late.
+    pub(crate) fn slow(&self, run: &Run, late: Duration) -> Option<Request> {
+        let template = self.found.slow.as_ref()?;
+        let path = run.subject.blanks.fill(template);
+        let path = path.replace("{ms}", &late.as_millis().to_string());
+        Some(run.place.at(&path).ok()?.request())
+    }
+
+    /// A request that is still unanswered when whatever comes before the drain is over.
+    pub(crate) fn held(&self, run: &Run, beyond: Duration) -> Option<Request> {
+        self.slow(run, self.idle_stop() + beyond)
+    }
+
+    /// Waits for its end for as long as the platform would, notes how long it took, and lets nothing live on.
+    pub(crate) async fn see_end(
+        &mut self,
+        run: &Run,
+        signal: Instant,
+        loaded: bool,
+    ) -> Option<Ended> {
+        let left = self.drill.grace.saturating_sub(signal.elapsed());
+        let ended = run.subject.ended_within(left).await;
+        self.record.exit(
+            loaded,
+            ended.map(|ended| (ended.at.saturating_duration_since(signal), ended.status)),
+        );
+        ended
+    }
+
+    /// `did not end within 30 s of SIGTERM`.
+    pub(crate) fn never_ended(&self) -> String {
+        format!(
+            "did not end within {} of {}",
+            crate::threshold::show(self.drill.grace),
+            self.drill.signal
+        )
+    }
+}
+
+impl Run {
+    /// Asks it to stop, and says when.
+    pub(crate) fn stop(&self) -> Instant {
+        self.subject.signal(self.signal)
+    }
+
+    pub(crate) const fn stop_signal(&self) -> Signal {
+        self.signal
+    }
+
+    pub(crate) async fn wire(&self) -> Result<Wire, Broken> {
+        match timeout(PATIENCE, Wire::open(&self.place.target())).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Broken::Unsent(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    /// Sends so many requests, each on a connection of its own, and lets them arrive.
+    pub(crate) async fn in_flight(
+        &self,
+        request: &Request,
+        count: usize,
+    ) -> Result<Vec<Flight>, Broken> {
+        let mut flights = Vec::new();
+        for _ in 0..count {
+            flights.push(Flight::begin(&self.place, request).await?);
+        }
+        self.let_arrive().await;
+        Ok(flights)
+    }
+
+    /// Gives what was sent the time to be read: nothing tells from outside when it was. A later request has been
+    /// answered, and then a moment passed.
+    pub(crate) async fn let_arrive(&self) {
+        if self.place.is_http() {
+            let _ = Wire::ask_within(&self.place, &self.place.request(), PATIENCE).await;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+
+    /// The last lines it printed, as evidence.
+    pub(crate) fn last_lines(&self, most: usize) -> Vec<String> {
+        let lines = self.subject.output.last(most);
+        lines
+            .into_iter()
+            .map(|line| format!("it printed: {line}"))
+            .collect()
+    }
+}
+
+pub(crate) fn blanks(scratch: &Path) -> Result<Blanks, CannotDrill> {
+    Blanks::fill_with(scratch).map_err(|error| CannotDrill::Usage(format!("no free port: {error}")))
+}
+
+/// Starts the program in this form and waits until it is ready.
+pub(crate) async fn start(drill: &Drill, scratch: &Path, form: &Form) -> Result<Run, CannotDrill> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match start_with(drill, scratch, form, blanks(scratch)?).await {
+            // The port was free when it was looked for, and somebody else came first.
+            Err(CannotDrill::Start(start))
+                if tries < 3
+                    && start
+                        .output
+                        .iter()
+                        .any(|line| line.to_lowercase().contains("in use")) => {}
+            other => return other,
+        }
+    }
+}
+
+/// The same with these ports.
+pub(crate) async fn start_with(
+    drill: &Drill,
+    scratch: &Path,
+    form: &Form,
+    blanks: Blanks,
+) -> Result<Run, CannotDrill> {
+    let mut run = launch(drill, scratch, form, blanks)?;
+    tokio::select! {
+        // Whichever comes first ends the waiting; the other one is only looked at.
+        biased;
+        ended = run.subject.ended_within(drill.ready_within) => {
+            let reason = match ended {
+                Some(ended) => {
+                    // What it printed last is in the pipe and read a moment later.
+                    sleep(Duration::from_millis(50)).await;
+                    format!(
+                        "`{}` ended before it was ready: {}, after {}",
+                        drill.launch.command.join(" "),
+                        describe(ended.status),
+                        crate::threshold::show(ended.at - run.subject.started),
+                    )
+                }
+                None => never_ready(drill, &run),
+            };
+            let output = run.subject.output.last(20);
+            run.subject.kill().await;
+            Err(CannotDrill::start(reason, output))
+        }
+        ready = drill.ready.wait(&run.subject, &run.place) => match ready {
+            Ok(()) => {
+                if matches!(form, Form::PidOne) {
+                    run.subject.look_below().map_err(|error| {
+                        CannotDrill::start(format!("no process below unshare: {error}"), Vec::new())
+                    })?;
+                }
+                Ok(run)
+            }
+            Err(error) => Err(CannotDrill::Usage(format!("readiness cannot be asked for: {error}"))),
+        },
+    }
+}
+
+fn never_ready(drill: &Drill, run: &Run) -> String {
+    use crate::process::Ready;
+    let waited = crate::threshold::show(drill.ready_within);
+    let what = match &drill.ready {
+        Ready::Answers if run.place.is_http() => {
+            format!("nothing answered at {} below 500", run.place.address)
+        }
+        Ready::Answers => format!("nothing listened at {}", run.place.address),
+        Ready::Url(url) => format!("{} did not answer below 400", run.subject.blanks.fill(url)),
+        Ready::Tcp(address) => format!("nothing listened at {}", run.subject.blanks.fill(address)),
+        Ready::Line(line) => format!("it printed no line with `{line}`"),
+        Ready::Notify => "it sent no READY=1 to NOTIFY_SOCKET".to_owned(),
+    };
+    format!(
+        "`{}` was not ready after {waited}: {what}",
+        drill.launch.command.join(" ")
+    )
+}
+
+fn launch(drill: &Drill, scratch: &Path, form: &Form, blanks: Blanks) -> Result<Run, CannotDrill> {
+    let place = place(drill, &blanks).map_err(CannotDrill::Usage)?;
+    let subject =
+        Subject::start(&drill.launch, form, blanks, &drill.ready, scratch).map_err(|error| {
+            let program = drill.launch.command.first().map_or("", String::as_str);
+            let reason = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    format!("`{program}` cannot be started: there is no such command")
+                }
+                _ => format!("`{program}` cannot be started: {error}"),
+            };
+            CannotDrill::start(reason, Vec::new())
+        })?;
+    Ok(Run {
+        subject,
+        place,
+        signal: drill.signal.raw(),
+    })
+}
+
+/// Where the program is with these ports.
+pub(crate) fn place(drill: &Drill, blanks: &Blanks) -> Result<Place, String> {
+    match &drill.address {
+        Some(Address::Http(url)) => {
+            let place = Place::parse_url(&blanks.fill(url))?;
+            Ok(place.with_request(|request| {
+                request.headers.extend(drill.headers.iter().cloned());
+                request.body.clone_from(&drill.body);
+                request.method = match &drill.method {
+                    Some(method) => method.clone(),
+                    None if drill.body.is_empty() => "GET".to_owned(),
+                    None => "POST".to_owned(),
+                };
+            }))
+        }
+        Some(Address::Tcp(address)) => Place::parse_tcp(&blanks.fill(address), drill.tls),
+        None => {
+            Err("where is the program to be spoken to? Give --http URL or --tcp ADDRESS".to_owned())
+        }
+    }
+}

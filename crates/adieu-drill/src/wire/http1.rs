@@ -1,0 +1,253 @@
+//! HTTP/1.1 piece by piece.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use adieu_load::{Body, Connection, Head, Request, Target};
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::answer::{Answer, Broken, Digest};
+use crate::place::Place;
+
+/// A connection with the state of what was said on it.
+pub(crate) struct Wire {
+    pub(crate) connection: Connection,
+    received: BytesMut,
+    /// Whether the present request went out whole.
+    sent: bool,
+    /// Bytes of the present answer.
+    heard: u64,
+    /// How long each read waits before it happens.
+    reluctance: Duration,
+    /// The longest piece that is read at a time.
+    sip: usize,
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// With an orderly close, after so many more bytes.
+    Closed(u64),
+    /// With a reset, or some other error.
+    Broken(io::Error),
+}
+
+impl Wire {
+    /// Connects.
+    pub(crate) async fn open(target: &Target) -> Result<Self, Broken> {
+        match target.connect().await {
+            Ok(connection) => Ok(Self {
+                connection,
+                received: BytesMut::with_capacity(4_096),
+                sent: false,
+                heard: 0,
+                reluctance: Duration::ZERO,
+                sip: 65_536,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Broken::Refused),
+            Err(error) => Err(Broken::Unsent(error)),
+        }
+    }
+
+    /// One question on a connection of its own.
+    pub(crate) async fn ask(place: &Place, request: &Request) -> Result<Answer, Broken> {
+        let mut wire = Self::open(&place.target()).await?;
+        wire.send(&request.bytes(true)).await?;
+        wire.answer().await
+    }
+
+    /// The same, in so much time.
+    pub(crate) async fn ask_within(
+        place: &Place,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Answer, Broken> {
+        let mut wire = timeout(patience, Self::open(&place.target()))
+            .await
+            .unwrap_or_else(|_| Err(Broken::Unsent(io::ErrorKind::TimedOut.into())))?;
+        wire.send(&request.bytes(true)).await?;
+        wire.answer_within(patience).await
+    }
+
+    /// From now on reads little, and late.
+    pub(crate) const fn read_slowly(&mut self, sip: usize, reluctance: Duration) {
+        self.sip = sip;
+        self.reluctance = reluctance;
+    }
+
+    /// Sends all of a request.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        (self.sent, self.heard) = (false, 0);
+        self.send_part(bytes).await?;
+        self.sent = true;
+        Ok(())
+    }
+
+    /// Sends some of one.
+    pub(crate) async fn send_part(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        (self.sent, self.heard) = (false, 0);
+        self.connection
+            .write_all(bytes)
+            .await
+            .map_err(Broken::Unsent)?;
+        self.connection.flush().await.map_err(Broken::Unsent)
+    }
+
+    /// Sends the rest of it.
+    pub(crate) async fn send_rest(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        self.send_part(bytes).await?;
+        self.sent = true;
+        Ok(())
+    }
+
+    /// Reads a whole answer, which may take for ever.
+    pub(crate) async fn answer(&mut self) -> Result<Answer, Broken> {
+        self.heard = self.received.len() as u64;
+        match self.read_answer().await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(Broken::new(error, self.sent, self.heard)),
+        }
+    }
+
+    /// Reads a whole answer in so much time.
+    pub(crate) async fn answer_within(&mut self, patience: Duration) -> Result<Answer, Broken> {
+        match timeout(patience, self.answer()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Broken::TimedOut(self.heard)),
+        }
+    }
+
+    /// Reads a head, and leaves what follows.
+    pub(crate) async fn head(&mut self) -> io::Result<(Head, String)> {
+        loop {
+            while let Some(end) = Head::end(&self.received) {
+                let bytes = self.received.split_to(end);
+                let head = Head::parse(&bytes)?;
+                // `100 Continue` and its like come before the answer.
+                if !(100..200).contains(&head.status) || head.status == 101 {
+                    return Ok((head, String::from_utf8_lossy(&bytes).into_owned()));
+                }
+            }
+            if self.received.len() > 1 << 20 {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn read_answer(&mut self) -> io::Result<Answer> {
+        let (head, text) = self.head().await?;
+        let body = self.body(head.body).await?;
+        Ok(Answer {
+            head,
+            text,
+            body,
+            ended: Instant::now(),
+        })
+    }
+
+    /// Reads a whole body.
+    pub(crate) async fn body(&mut self, body: Body) -> io::Result<Digest> {
+        let mut digest = Digest::default();
+        match body {
+            Body::Length(length) => self.take(length, &mut digest).await?,
+            Body::Chunked => while self.chunk(&mut digest).await? {},
+            Body::UntilClose => loop {
+                digest.add(&self.received);
+                self.received.clear();
+                match self.more().await {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                    Err(error) => return Err(error),
+                }
+            },
+        }
+        Ok(digest)
+    }
+
+    /// Reads until something came, and leaves it.
+    pub(crate) async fn more(&mut self) -> io::Result<()> {
+        if !self.reluctance.is_zero() {
+            tokio::time::sleep(self.reluctance).await;
+        }
+        self.received.reserve(self.sip);
+        let mut limited = (&mut self.connection).take(self.sip as u64);
+        let count = limited.read_buf(&mut self.received).await?;
+        self.heard += count as u64;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, mut length: u64, digest: &mut Digest) -> io::Result<()> {
+        loop {
+            let here =
+                usize::try_from(length).map_or(self.received.len(), |l| l.min(self.received.len()));
+            digest.add(&self.received[..here]);
+            self.received.advance(here);
+            length -= here as u64;
+            if length == 0 {
+                return Ok(());
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn line(&mut self) -> io::Result<BytesMut> {
+        loop {
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                return Ok(self.received.split_to(end + 1));
+            }
+            if self.received.len() > 65_536 {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.more().await?;
+        }
+    }
+
+    /// Reads a chunk, and says whether another one follows.
+    pub(crate) async fn chunk(&mut self, digest: &mut Digest) -> io::Result<bool> {
+        let line = self.line().await?;
+        let digits = line[..]
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
+        let size = std::str::from_utf8(digits.trim_ascii())
+            .ok()
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+        if size > 0 {
+            self.take(size, digest).await?;
+            self.line().await?;
+            return Ok(true);
+        }
+        while !self.line().await?.trim_ascii().is_empty() {}
+        Ok(false)
+    }
+
+    /// Reads whatever comes, until the connection ends.
+    pub(crate) async fn end(&mut self) -> End {
+        let mut count = self.received.len() as u64;
+        self.received.clear();
+        loop {
+            match self.more().await {
+                Ok(()) => {
+                    count += self.received.len() as u64;
+                    self.received.clear();
+                }
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return End::Closed(count);
+                }
+                Err(error) => return End::Broken(error),
+            }
+        }
+    }
+
+    /// What came and was not read yet.
+    pub(crate) fn take_received(&mut self) -> BytesMut {
+        self.received.split()
+    }
+}
