@@ -49,6 +49,12 @@ pub(crate) struct Spec {
     pub(crate) run: for<'s> fn(&'s mut Stage<'_>) -> Trying<'s>,
 }
 
+impl std::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Spec").field(&self.id).finish()
+    }
+}
+
 /// A try of a check under way.
 pub(crate) type Trying<'s> =
     Pin<Box<dyn Future<Output = Result<Finding, CannotDrill>> + Send + 's>>;
@@ -98,14 +104,8 @@ pub(crate) fn hint(spec: &Spec) -> String {
 }
 
 /// A check as a person reads about it before it has run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct CheckInfo(&'static Spec);
-
-impl std::fmt::Debug for CheckInfo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("CheckInfo").field(&self.0.id).finish()
-    }
-}
 
 impl CheckInfo {
     /// Stable: `inflight-finishes`.

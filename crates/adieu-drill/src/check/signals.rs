@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::process::{Form, describe};
+use crate::report::Fate;
 use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
 
@@ -49,10 +50,15 @@ pub(crate) async fn stop_as(
     let mut by_time = true;
     for flight in flights {
         let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
-        if let Err(broken) = &landed.result {
-            by_time &= landed.fate() == crate::report::Fate::TimedOut;
-            lost.push(format!("a request in flight: {broken}"));
-        }
+        let wrong = match &landed.result {
+            Ok(answer) if landed.fate() == Fate::ServerError => {
+                format!("status {}", answer.head.status)
+            }
+            Ok(_) => continue,
+            Err(broken) => broken.to_string(),
+        };
+        by_time &= landed.fate() == Fate::TimedOut;
+        lost.push(format!("a request in flight: {wrong}"));
     }
     let ended = run
         .subject
