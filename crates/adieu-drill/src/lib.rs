@@ -11,12 +11,14 @@
 
 #[cfg(unix)]
 mod check;
+pub mod compare;
 #[cfg(unix)]
 mod discover;
 #[cfg(unix)]
 mod drill;
 #[cfg(unix)]
 mod error;
+pub mod file;
 #[cfg(unix)]
 mod finding;
 #[cfg(unix)]
@@ -30,6 +32,7 @@ mod process;
 pub mod progress;
 #[cfg(unix)]
 mod record;
+pub mod render;
 pub mod report;
 #[cfg(unix)]
 mod run;

@@ -17,6 +17,7 @@
 //! | `starvation` | see [`Starvation`]; `null` when the client had the processor it needed |
 //! | `recommendation` | see [`Recommendation`]; `null` when no stop was measured |
 //! | `target_report` | the target's own adieu report, if it wrote one |
+//! | `target_report_stop` | which of `stops` that is about, from 0 |
 
 mod check;
 mod summary;

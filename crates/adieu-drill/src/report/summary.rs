@@ -52,6 +52,9 @@ pub struct Report {
     /// The target's own adieu report, as it wrote it.
     #[serde(default)]
     pub target_report: Option<Value>,
+    /// Which of `stops` the target's own report is about, from 0.
+    #[serde(default)]
+    pub target_report_stop: Option<usize>,
 }
 
 /// The one word about a target.
@@ -168,6 +171,7 @@ impl Report {
             starvation: None,
             recommendation: None,
             target_report: None,
+            target_report_stop: None,
         }
     }
 
@@ -195,6 +199,26 @@ impl Report {
     #[must_use]
     pub fn check(&self, id: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.id == id)
+    }
+
+    /// The stop to show when there is room for one: the one that lost most, or else the one that tells most.
+    #[must_use]
+    pub fn most_telling_stop(&self) -> Option<&StopTimeline> {
+        let failed = |stop: &StopTimeline| {
+            self.check(&stop.check)
+                .is_some_and(|check| check.outcome == Outcome::Failed)
+        };
+        let lost = |stop: &StopTimeline| stop.requests.iter().filter(|bar| bar.fate.lost()).count();
+        let telling = |stop: &StopTimeline| {
+            (
+                lost(stop),
+                failed(stop),
+                stop.marks.len(),
+                stop.requests.len(),
+            )
+        };
+        // Of equals the first.
+        self.stops.iter().rev().max_by_key(|stop| telling(stop))
     }
 
     /// One JSON object and a line feed.

@@ -1,0 +1,28 @@
+//! The report for eyes and for other programs.
+//!
+//! | for | call |
+//! |---|---|
+//! | a terminal | [`text`], or its pieces [`table`] and [`timeline`] |
+//! | a browser, a printer, a screen reader | [`html`] |
+//! | a build server | [`junit`] |
+//! | any other program | [`Report::to_json`](crate::report::Report::to_json) |
+//!
+//! All of them are functions of the report alone, without a look at the terminal or the clock.
+
+mod comparison;
+mod html;
+mod junit;
+mod sparkline;
+mod style;
+mod table;
+mod text;
+mod timeline;
+pub(crate) mod words;
+
+pub(crate) use comparison::comparison;
+pub use html::{html, is_report};
+pub use junit::junit;
+pub use style::Style;
+pub use table::table;
+pub use text::text;
+pub use timeline::timeline;

@@ -1,0 +1,74 @@
+//! On a terminal.
+
+use adieu_drill::render::{Style, text, timeline};
+use adieu_drill::report::{MarkKind, StopTimeline};
+
+use crate::sample;
+
+#[test]
+fn a_pass_in_plain_text() {
+    insta::assert_snapshot!(text(&sample::passing(), Style::PLAIN));
+}
+
+#[test]
+fn a_failure_in_plain_text() {
+    insta::assert_snapshot!(text(&sample::failing(), Style::PLAIN));
+}
+
+#[test]
+fn a_failure_in_colour_on_a_narrow_terminal() {
+    let style = Style {
+        width: 72,
+        colour: true,
+    };
+    // Escapes are spelled out to be read in a review.
+    insta::assert_snapshot!(text(&sample::failing(), style).replace('\x1b', "␛"));
+}
+
+#[test]
+fn without_colour_no_escape_is_written_not_even_the_targets_own() {
+    assert!(!text(&sample::failing(), Style::PLAIN).contains('\x1b'));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [60, 72, 100, 140] {
+        let style = Style {
+            width,
+            colour: false,
+        };
+        let shown = text(&sample::failing(), style);
+        // The verdict is one line for grep, whatever the terminal makes of it.
+        for line in shown.lines().take_while(|line| !line.starts_with("FAILED")) {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_that_shows_nothing_is_drawn_all_the_same() {
+    assert_eq!(
+        timeline(&StopTimeline::default(), Style::PLAIN),
+        ", stop 0\n"
+    );
+    let mut stop = sample::stop(0, 0);
+    stop.marks.retain(|mark| mark.kind == MarkKind::Signal);
+    let drawn = timeline(&stop, Style::PLAIN);
+    assert!(drawn.contains("signal           ◆"), "{drawn}");
+}
+
+#[test]
+fn times_at_the_edge_of_what_fits_do_no_harm() {
+    let mut stop = sample::stop(1, 2);
+    stop.requests[0].start_us = i64::MIN / 4;
+    stop.requests[1].end_us = i64::MAX / 4;
+    stop.requests[1].start_us = i64::MAX;
+    let _ = timeline(&stop, Style::PLAIN);
+    let _ = text(
+        &sample::passing(),
+        Style {
+            width: 0,
+            colour: true,
+        },
+    );
+}
