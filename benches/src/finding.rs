@@ -1,4 +1,4 @@
-//! One line of the table: a number of ours, that of a peer, and the bar to stay under.
+//! One line of the table: a number of ours, that of a peer, and the bar to stay under or to reach.
 
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub enum Unit {
     Switches,
     /// Machine instructions.
     Instructions,
+    /// So many a second.
+    Rate,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -84,6 +86,13 @@ impl Finding {
     pub fn at_most(mut self, bar: f64) -> Self {
         self.bar = Some(bar);
         self.holds = Some(self.figure <= bar);
+        self
+    }
+
+    /// What the figure has to reach.
+    pub fn at_least(mut self, bar: f64) -> Self {
+        self.bar = Some(bar);
+        self.holds = Some(self.figure >= bar);
         self
     }
 

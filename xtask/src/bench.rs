@@ -17,7 +17,7 @@ What the library costs, beside what its peers cost.
 
 usage: cargo xtask bench [options] [name…]
 
-names; all but the last if none is given:
+names; all that need no tool if none is given:
   spawn      spawn and finish a million tracked tasks
   memory     bytes for each waiting task
   stop       stop up to a million waiting tasks
@@ -27,6 +27,7 @@ names; all but the last if none is given:
   idle       wake-ups of an idle service
   watchdog   what the watchdog costs
   count      instructions to spawn and finish a task; needs valgrind
+  load       requests a second of the drill's load client; needs wrk
 
 options:
   --rounds N   take the best of N rounds instead of what each of them usually takes
@@ -44,6 +45,8 @@ const USUAL: &[&str] = &[
     "spawn", "memory", "stop", "signal", "exit", "serve", "idle", "watchdog",
 ];
 const COUNT: &str = "count";
+/// Those that need a tool of somebody else's.
+const WITH_TOOLS: &[&str] = &[COUNT, "load"];
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq)]
@@ -103,7 +106,7 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
                 let number = number.ok_or("`--rounds` needs a number")?;
                 wish.passed_on.extend([word, number]);
             }
-            name if USUAL.contains(&name) || name == COUNT => wish.names.push(name),
+            name if USUAL.contains(&name) || WITH_TOOLS.contains(&name) => wish.names.push(name),
             unknown => return Err(format!("`bench` has nothing called `{unknown}`")),
         }
     }
@@ -199,6 +202,7 @@ fn row(finding: &Finding) -> [String; 8] {
     };
     let unit = match finding.unit.as_str() {
         "us" => "µs",
+        "rate" => "/s",
         unit => unit,
     };
     let figure = |value: f64| match finding.kind.as_str() {
@@ -254,7 +258,7 @@ mod tests {
 
     #[test]
     fn help_names_every_benchmark() {
-        for name in USUAL.iter().chain(&[COUNT]) {
+        for name in USUAL.iter().chain(WITH_TOOLS) {
             assert!(HELP.contains(&format!("\n  {name} ")), "{name}");
         }
     }
