@@ -13,6 +13,7 @@
 //! | see what happened | [`Report`], [`Notice`], [`Exit`] |
 //! | keep state over restarts | feature `state` |
 //! | be asked how it is: probes, checks, metrics | feature `admin` |
+//! | take updates from a long poll, or jobs from a queue | [`App::poller`], [`App::consume`], [`queue`] |
 //! | test how a service stops | feature `testing` |
 //!
 #![doc = include_str!("docs/tutorial.md")]
@@ -40,6 +41,7 @@ mod panics;
 mod platform;
 mod publish;
 mod report;
+mod retry;
 mod roster;
 mod scope;
 mod seat;
@@ -60,19 +62,20 @@ mod tally;
 mod tracked;
 
 pub mod lifecycle;
+pub mod queue;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 #[cfg(feature = "admin")]
 pub use admin::{Admin, AdminBody, AdminFuture, AdminPort, AdminRoutes, CheckPart};
 pub use app::{App, ShutdownHandle};
-#[cfg(feature = "state")]
-pub use component::StorePart;
-pub use component::{BlockingPart, Ending, HookPart, Resource, TaskPart};
+pub use component::{BlockingPart, ConsumerPart, Ending, HookPart, Resource, TaskPart};
 #[cfg(feature = "net")]
 pub use component::{Conn, TcpPart};
 #[cfg(feature = "http")]
 pub use component::{HttpPart, Limits, Upload};
+#[cfg(feature = "state")]
+pub use component::{PollerPart, StorePart};
 pub use duration::{InvalidDuration, parse_duration};
 pub use error::{BoxError, Error, Failure, Result, TaskError, TooLate};
 #[cfg(feature = "axum")]
@@ -84,6 +87,7 @@ pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
 pub use net::{Listen, Listener};
 pub use publish::Print;
 pub use report::{Blocked, Loss, Notice, PartKind, PartReport, PhaseReport, Report};
+pub use retry::{Backoff, Later, Never};
 pub use scope::{Scope, scope};
 pub use service::{Service, service};
 pub use spawn::TaskHandle;

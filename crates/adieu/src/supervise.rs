@@ -1,7 +1,6 @@
 //! What happens when a task fails: stop the service, start it again, or only say so.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use crate::error::{BoxError, Failure};
 use crate::lifecycle::{Cause, PartId};
 use crate::panics::{self, Caught, Panic};
 use crate::report::Notice;
+use crate::retry::jitter;
 use crate::stop::Stop;
 
 /// When and how often a failed task is started again.
@@ -178,10 +178,4 @@ pub(crate) async fn again(
         }
         delay = (delay * 2).min(longest);
     }
-}
-
-/// A random number from 0 to 1. The hasher's keys are random, which is enough to spread replicas out.
-pub(crate) fn jitter() -> f64 {
-    let random = RandomState::new().hash_one(0) >> 32;
-    u32::try_from(random).map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }

@@ -1,8 +1,11 @@
 //! The kinds of parts. Each registers itself, starts, and says how it is to be ended.
 
+mod consumer;
 mod hook;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "state")]
+mod poller;
 mod resource;
 #[cfg(feature = "state")]
 mod store;
@@ -15,9 +18,12 @@ use std::pin::Pin;
 
 use crate::error::BoxError;
 
+pub use consumer::ConsumerPart;
 pub use hook::HookPart;
 #[cfg(feature = "http")]
 pub use http::{HttpPart, Limits, Upload};
+#[cfg(feature = "state")]
+pub use poller::PollerPart;
 pub use resource::Resource;
 #[cfg(feature = "state")]
 pub use store::StorePart;

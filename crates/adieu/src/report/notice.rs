@@ -23,6 +23,10 @@ pub enum PartKind {
     Tcp,
     /// An HTTP server.
     Http,
+    /// Long-polls a source.
+    Poller,
+    /// Takes jobs from a queue.
+    Consumer,
     /// Runs when stopping begins.
     ShutdownHook,
     /// Runs after the drain.
@@ -35,7 +39,12 @@ impl PartKind {
     pub(crate) const fn role(self) -> Role {
         match self {
             Self::Resource => Role::Resource,
-            Self::Task | Self::Blocking | Self::Tcp | Self::Http => Role::Work,
+            Self::Task
+            | Self::Blocking
+            | Self::Tcp
+            | Self::Http
+            | Self::Poller
+            | Self::Consumer => Role::Work,
             Self::ShutdownHook => Role::Hook(Moment::Shutdown),
             Self::CleanupHook => Role::Hook(Moment::Cleanup),
             Self::ExitHook => Role::Hook(Moment::Exit),
@@ -57,6 +66,8 @@ impl PartKind {
             Self::Blocking => "blocking",
             Self::Tcp => "tcp",
             Self::Http => "http",
+            Self::Poller => "poller",
+            Self::Consumer => "consumer",
             Self::ShutdownHook => "on_shutdown",
             Self::CleanupHook => "on_cleanup",
             Self::ExitHook => "on_exit",

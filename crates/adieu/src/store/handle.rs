@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
 use super::error::StoreError;
 use super::state::State;
+use crate::retry::jitter;
 use crate::stop::Stop;
-use crate::supervise::jitter;
 
 /// How long a store that does not answer is tried while the service runs.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,10 +4,13 @@ mod clues;
 
 mod blocking;
 mod children;
+mod consumers;
 mod groups;
 mod hooks;
 mod limits;
 mod notices;
+#[cfg(feature = "state")]
+mod pollers;
 mod restarts;
 mod scopes;
 mod setups;
