@@ -57,7 +57,7 @@ pub(crate) fn compare(scenario: &Scenario, calm: World, hurried: &mut World) {
     let later = soon
         .settled
         .iter()
-        .find(|(id, at)| calm.settled.get(id).is_some_and(|calm| calm < at));
+        .find(|(id, at)| calm.settled.get(id).is_some_and(|calm| calm < *at));
     let holds = later.is_none() && soon.ended <= calm.ended;
     let why = || format!("hurried {soon:?}, calm {calm:?}");
     hurried.auditor.insist(Promise::HurryIsSooner, holds, why);

@@ -1,0 +1,356 @@
+//! Jobs in a stream of NATS JetStream.
+//!
+//! The stream's retention is that of a work queue: what is acknowledged goes away. One durable consumer, shared by
+//! all replicas, has the leases.
+//!
+//! A pull request cannot be taken back: what the server sends after we have stopped listening waits for the end of
+//! its lease. So a request always runs to its end, which is why one that waits does so for a second at a time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull::{Batch, Config as ConsumerConfig};
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
+use async_nats::jetstream::stream::{Config as StreamConfig, RetentionPolicy};
+use async_nats::jetstream::{self, AckKind, Context, Message};
+use async_nats::{Client, ConnectOptions, HeaderMap, ServerAddr};
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+
+use super::contract::{Delivery, Queue};
+use super::error::QueueError;
+use crate::error::BoxError;
+use crate::stop::Stop;
+
+const LEASE: Duration = Duration::from_secs(30);
+/// An answer that takes longer is none.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one pull request waits at the server.
+const TURN: Duration = Duration::from_secs(1);
+const CONSUMER: &str = "adieu";
+
+/// A queue in a stream of NATS JetStream (2.10 or newer).
+///
+/// For a queue `orders`, the stream is `orders` with the subject `orders`, and dead letters go to the stream
+/// `orders_dead`, subject `orders.dead`, with the reason in a header. To add a job from elsewhere: `nats publish
+/// orders '{"order": 17}'`, or any JetStream publish.
+///
+/// NATS counts every delivery as an attempt, also one that was given back; and whoever settles a job after its lease
+/// was over does so although somebody else may have it. Both other engines do better.
+#[derive(Clone)]
+pub struct NatsQueue {
+    name: String,
+    server: String,
+    client: Client,
+    context: Context,
+    consumer: PullConsumer,
+    lease: Duration,
+}
+
+impl NatsQueue {
+    /// Connects, and makes the streams and the consumer if there are none.
+    ///
+    /// # Errors
+    /// As [`NatsQueue::open`]; and the user may not make streams.
+    pub async fn create(url: &str, name: impl Into<String>) -> Result<Self, QueueError> {
+        let site = Site::connect(url, name.into()).await?;
+        let name = &site.name;
+        for (stream, subject, retention) in [
+            (name.clone(), name.clone(), RetentionPolicy::WorkQueue),
+            (
+                dead_stream(name),
+                dead_subject(name),
+                RetentionPolicy::Limits,
+            ),
+        ] {
+            let config = StreamConfig {
+                name: stream,
+                subjects: vec![subject],
+                retention,
+                ..StreamConfig::default()
+            };
+            let made = site.context.get_or_create_stream(config).await;
+            made.map_err(|error| site.failed(error))?;
+        }
+        if site.consumer().await.is_err() {
+            site.configure(LEASE).await?;
+        }
+        site.open().await
+    }
+
+    /// Connects to a queue whose streams exist.
+    ///
+    /// Dropped half-way, nothing has happened.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses, or there is no such stream.
+    pub async fn open(url: &str, name: impl Into<String>) -> Result<Self, QueueError> {
+        Site::connect(url, name.into()).await?.open().await
+    }
+
+    /// How long a job belongs to a worker that is not heard of any more; 30 s if never set. The server keeps it, for
+    /// all replicas.
+    ///
+    /// # Errors
+    /// The server is away, or the user may not change the consumer.
+    pub async fn lease_of(self, lease: Duration) -> Result<Self, QueueError> {
+        if lease == self.lease {
+            return Ok(self);
+        }
+        let site = self.site();
+        site.configure(lease).await?;
+        site.open().await
+    }
+
+    /// Adds a job. It is as durable as the stream when this returns. Dropped half-way, the job was added or not.
+    ///
+    /// # Errors
+    /// The server is away.
+    pub async fn push(&self, payload: &[u8]) -> Result<(), QueueError> {
+        let publish = self
+            .context
+            .publish(self.name.clone(), payload.to_vec().into());
+        let sent = publish.await.map_err(|error| self.failed(error))?;
+        sent.await.map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// Sends what is still to be sent, and closes the connection, after the consumers of this queue have ended: give
+    /// it to the `stop` of a resource.
+    ///
+    /// # Errors
+    /// The connection was closed before.
+    pub async fn close(&self) -> Result<(), QueueError> {
+        self.client
+            .drain()
+            .await
+            .map_err(|error| self.failed(error))
+    }
+
+    fn site(&self) -> Site {
+        Site {
+            name: self.name.clone(),
+            server: self.server.clone(),
+            client: self.client.clone(),
+            context: self.context.clone(),
+        }
+    }
+
+    fn failed(&self, error: impl Into<BoxError>) -> QueueError {
+        failed(&self.name, &self.server, error)
+    }
+
+    /// Runs a pull request to its end.
+    async fn collect<E: Into<BoxError>>(
+        &self,
+        batch: Result<Batch, E>,
+    ) -> Result<Vec<Delivery<Arc<Message>>>, QueueError> {
+        let mut batch = batch.map_err(|error| self.failed(error))?;
+        let mut jobs = Vec::new();
+        while let Some(message) = batch.next().await {
+            // An error ends the request; what came before it is ours all the same.
+            match message {
+                Ok(message) => jobs.push(self.delivery(message)?),
+                Err(error) if jobs.is_empty() => return Err(self.failed(error)),
+                Err(_) => break,
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn delivery(&self, message: Message) -> Result<Delivery<Arc<Message>>, QueueError> {
+        let info = message.info().map_err(|error| self.failed(error))?;
+        let (id, attempt) = (info.stream_sequence, info.delivered);
+        Ok(Delivery {
+            id: id.to_string(),
+            payload: message.payload.to_vec(),
+            attempt: u32::try_from(attempt).unwrap_or(1),
+            receipt: Arc::new(message),
+        })
+    }
+
+    /// Sends an answer, and waits until the server has it.
+    async fn settle(&self, job: &Message, answer: AckKind) -> Result<(), QueueError> {
+        let settled = tokio::time::timeout(PATIENCE, job.double_ack_with(answer)).await;
+        settled
+            .map_err(|late| self.failed(late))?
+            .map_err(|error| self.failed(error))
+    }
+}
+
+/// A server and a name, before it is known whether there is a queue.
+struct Site {
+    name: String,
+    server: String,
+    client: Client,
+    context: Context,
+}
+
+impl Site {
+    async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if name.is_empty() || !name.bytes().all(plain) {
+            return Err(QueueError::refused(format!(
+                "`{name}` cannot name a queue on NATS: use letters, digits, `_` and `-`"
+            )));
+        }
+        let address: ServerAddr = url.parse().map_err(|error: std::io::Error| {
+            QueueError::failed(
+                "the address of the queue is not one of NATS, like nats://user@host:4222",
+                error,
+            )
+        })?;
+        let server = format!("NATS at {}:{}", address.host(), address.port());
+        let connect = ConnectOptions::new()
+            .connection_timeout(PATIENCE)
+            .request_timeout(Some(PATIENCE))
+            .connect(address);
+        let client = connect.await.map_err(|error| {
+            QueueError::failed(format!("cannot open a queue on {server}"), error)
+        })?;
+        let context = jetstream::new(client.clone());
+        Ok(Self {
+            name,
+            server,
+            client,
+            context,
+        })
+    }
+
+    fn failed(&self, error: impl Into<BoxError>) -> QueueError {
+        failed(&self.name, &self.server, error)
+    }
+
+    async fn consumer(&self) -> Result<PullConsumer, QueueError> {
+        let consumer = self.context.get_consumer_from_stream(CONSUMER, &self.name);
+        consumer.await.map_err(|error| self.failed(error))
+    }
+
+    /// Makes the consumer, or changes its lease.
+    async fn configure(&self, lease: Duration) -> Result<(), QueueError> {
+        let config = ConsumerConfig {
+            durable_name: Some(CONSUMER.to_owned()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: lease,
+            // Attempts are counted by the consumer, which also buries: the server must not drop a job by itself.
+            max_deliver: -1,
+            max_ack_pending: -1,
+            ..ConsumerConfig::default()
+        };
+        let made = self.context.create_consumer_on_stream(config, &self.name);
+        made.await.map(drop).map_err(|error| self.failed(error))
+    }
+
+    async fn open(self) -> Result<NatsQueue, QueueError> {
+        let Self { name, server, .. } = &self;
+        for stream in [name.clone(), dead_stream(name)] {
+            let found = self.context.get_stream(&stream).await;
+            found.map_err(|error| {
+                let what = format!(
+                    "{server} has no stream `{stream}` for the queue `{name}`: run `NatsQueue::create` once, or correct \
+                     the name"
+                );
+                QueueError::failed(what, error)
+            })?;
+        }
+        let consumer = self.consumer().await?;
+        let lease = consumer.cached_info().config.ack_wait;
+        Ok(NatsQueue {
+            name: self.name,
+            server: self.server,
+            client: self.client,
+            context: self.context,
+            consumer,
+            lease,
+        })
+    }
+}
+
+fn failed(name: &str, server: &str, error: impl Into<BoxError>) -> QueueError {
+    QueueError::failed(format!("queue `{name}` on {server}"), error)
+}
+
+fn dead_stream(name: &str) -> String {
+    format!("{name}_dead")
+}
+
+fn dead_subject(name: &str) -> String {
+    format!("{name}.dead")
+}
+
+impl Queue for NatsQueue {
+    type Receipt = Arc<Message>;
+
+    fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    async fn fetch(
+        &self,
+        most: usize,
+        stop: &Stop,
+    ) -> Result<Vec<Delivery<Arc<Message>>>, QueueError> {
+        let there = self.consumer.fetch().max_messages(most).messages().await;
+        let jobs = self.collect(there).await?;
+        if !jobs.is_empty() {
+            return Ok(jobs);
+        }
+        loop {
+            if stop.is_requested() {
+                return Ok(Vec::new());
+            }
+            let wait = self.consumer.batch().max_messages(1).expires(TURN);
+            let jobs = self.collect(wait.messages().await).await?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+    }
+
+    async fn ack(&self, job: &Arc<Message>) -> Result<(), QueueError> {
+        self.settle(job, AckKind::Ack).await
+    }
+
+    async fn extend(&self, jobs: &[Arc<Message>]) -> Result<(), QueueError> {
+        let extending = jobs.iter().map(|job| job.ack_with(AckKind::Progress));
+        let extended = try_join_all(extending).await;
+        extended.map(drop).map_err(|error| self.failed(error))
+    }
+
+    async fn give_back(&self, jobs: &[Arc<Message>]) -> Result<(), QueueError> {
+        let giving = jobs.iter().map(|job| self.settle(job, AckKind::Nak(None)));
+        try_join_all(giving).await.map(drop)
+    }
+
+    async fn retry(
+        &self,
+        job: &Arc<Message>,
+        after: Duration,
+        _counted: bool,
+    ) -> Result<(), QueueError> {
+        self.settle(job, AckKind::Nak(Some(after))).await
+    }
+
+    async fn bury(&self, job: &Arc<Message>, reason: &str) -> Result<(), QueueError> {
+        let info = job.info().map_err(|error| self.failed(error))?;
+        let mut headers = HeaderMap::new();
+        // A header is one line. The id keeps a second try from becoming a second letter.
+        headers.insert("Adieu-Reason", reason.replace(['\r', '\n'], " ").as_str());
+        headers.insert("Adieu-Attempts", info.delivered.to_string().as_str());
+        headers.insert("Nats-Msg-Id", info.stream_sequence.to_string().as_str());
+        let (subject, payload) = (dead_subject(&self.name), job.payload.clone());
+        let publish = self.context.publish_with_headers(subject, headers, payload);
+        let sent = publish.await.map_err(|error| self.failed(error))?;
+        sent.await.map_err(|error| self.failed(error))?;
+        self.settle(job, AckKind::Ack).await
+    }
+}
+
+impl fmt::Debug for NatsQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsQueue")
+            .field("name", &self.name)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,499 @@
+//! Jobs in a stream of Redis.
+//!
+//! The group's list of pending entries is the list of leases: an entry whose idle time is longer than the lease is
+//! anybody's. Every step that must not be torn is a script, because between two commands of ours the process may be
+//! killed: giving back, for one, adds the job anew and takes the old entry away in one step. The new entry wakes
+//! whoever waits; a claim would not.
+//!
+//! Keys, for a queue `orders`: the stream `orders`, what is put off in the sorted set `orders:later`, dead letters in
+//! the stream `orders:dead`. The time is always the server's.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use ::redis::{AsyncConnectionConfig, Client, Script, Value};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::contract::{Delivery, Queue};
+use super::error::QueueError;
+use crate::stop::Stop;
+
+const LEASE: Duration = Duration::from_secs(30);
+/// A command that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait in one command: a connection that died without a word is noticed after it.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const GROUP: &str = "adieu";
+
+/// What several scripts need: the fields of an entry, and whether this consumer still has it.
+macro_rules! script {
+    ($code:literal) => {
+        LazyLock::new(|| {
+            Script::new(concat!(
+                "
+                local stream, group, consumer = KEYS[1], 'adieu', ARGV[1]
+                local function millis()
+                    local time = redis.call('TIME')
+                    return time[1] * 1000 + math.floor(time[2] / 1000)
+                end
+                local function fields(entry)
+                    local job = { payload = '', attempts = 0 }
+                    for i = 1, #entry, 2 do job[entry[i]] = entry[i + 1] end
+                    return job.payload, tonumber(job.attempts) or 0
+                end
+                -- How often the entry was delivered, if it is still this consumer's.
+                local function held(id)
+                    local found = redis.call('XPENDING', stream, group, id, id, 1, consumer)
+                    return found[1] and found[1][4]
+                end
+                local function take_away(id)
+                    redis.call('XACK', stream, group, id)
+                    redis.call('XDEL', stream, id)
+                end
+                -- The payload and the attempts of an entry that is this consumer's, which is taken away.
+                local function withdraw(id)
+                    local deliveries = held(id)
+                    if not deliveries then return nil end
+                    local found = redis.call('XRANGE', stream, id, id)
+                    take_away(id)
+                    if not found[1] then return nil end
+                    local payload, attempts = fields(found[1][2])
+                    return payload, attempts + deliveries
+                end
+                ",
+                $code
+            ))
+        })
+    };
+}
+
+// What is due joins the stream; then new entries, and now and then those whose lease is over. If there is nothing:
+// how long until there may be, and the last entry, to wait for the next one.
+static FETCH: LazyLock<Script> = script!(
+    "
+    local most, lease, claim = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+    local later = KEYS[2]
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', later, '-inf', millis(), 'LIMIT', 0, 1000)) do
+        local job = cmsgpack.unpack(member)
+        redis.call('XADD', stream, '*', 'payload', job[2], 'attempts', job[3])
+        redis.call('ZREM', later, member)
+    end
+    local jobs = {}
+    local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', most, 'STREAMS', stream, '>')
+    if read then
+        for _, entry in ipairs(read[1][2]) do
+            local payload, attempts = fields(entry[2])
+            jobs[#jobs + 1] = { entry[1], payload, attempts + 1 }
+        end
+    end
+    if claim or #jobs == 0 then
+        local cursor = '0-0'
+        repeat
+            if #jobs >= most then break end
+            local found = redis.call('XAUTOCLAIM', stream, group, consumer, lease, cursor, 'COUNT', most - #jobs)
+            cursor = found[1]
+            for _, entry in ipairs(found[2]) do
+                local payload, attempts = fields(entry[2])
+                jobs[#jobs + 1] = { entry[1], payload, attempts + held(entry[1]) }
+            end
+        until cursor == '0-0'
+    end
+    if #jobs > 0 then return { jobs, -1, '' } end
+    local wait = -1
+    if redis.call('XPENDING', stream, group)[1] > 0 then wait = lease end
+    local due = redis.call('ZRANGE', later, 0, 0, 'WITHSCORES')
+    if due[2] then
+        local left = math.max(1, tonumber(due[2]) - millis())
+        if wait < 0 or left < wait then wait = left end
+    end
+    local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
+    return { jobs, wait, last[1] and last[1][1] or '0-0' }
+    "
+);
+
+static ACK: LazyLock<Script> = script!(
+    "
+    if not held(ARGV[2]) then return 0 end
+    take_away(ARGV[2])
+    return 1
+    "
+);
+
+static EXTEND: LazyLock<Script> = script!(
+    "
+    for i = 2, #ARGV do
+        if held(ARGV[i]) then redis.call('XCLAIM', stream, group, consumer, 0, ARGV[i], 'JUSTID') end
+    end
+    return 1
+    "
+);
+
+static GIVE_BACK: LazyLock<Script> = script!(
+    "
+    for i = 2, #ARGV do
+        local payload, attempts = withdraw(ARGV[i])
+        if payload then redis.call('XADD', stream, '*', 'payload', payload, 'attempts', attempts - 1) end
+    end
+    return 1
+    "
+);
+
+static RETRY: LazyLock<Script> = script!(
+    "
+    local id, after, uncounted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+    local payload, attempts = withdraw(id)
+    if not payload then return 0 end
+    redis.call('ZADD', KEYS[2], millis() + after, cmsgpack.pack({ id, payload, attempts - uncounted }))
+    return 1
+    "
+);
+
+static BURY: LazyLock<Script> = script!(
+    "
+    local payload, attempts = withdraw(ARGV[2])
+    if not payload then return 0 end
+    redis.call('XADD', KEYS[2], '*', 'payload', payload, 'attempts', attempts, 'reason', ARGV[3], 'id', ARGV[2])
+    return 1
+    "
+);
+
+// Consumers of processes that are long gone, and hold nothing. One that is alive comes back with its next fetch.
+static TIDY: LazyLock<Script> = script!(
+    "
+    for _, found in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
+        local info = {}
+        for i = 1, #found, 2 do info[found[i]] = found[i + 1] end
+        if info.pending == 0 and (info.name == consumer or info.idle > 3600000) then
+            redis.call('XGROUP', 'DELCONSUMER', stream, group, info.name)
+        end
+    end
+    return 1
+    "
+);
+
+/// A queue in a stream of Redis (6.2 or newer, or Valkey), fetched by a consumer group.
+///
+/// The stream is the queue's own: entries go away when they are done, so no other group can read them. To add a job
+/// from elsewhere: `XADD orders * payload '{"order": 17}'`. Dead letters are in the stream `orders:dead`, with
+/// `reason`; what is put off is in `orders:later`. On a cluster, name the queue `{orders}`, so that the three are
+/// together.
+///
+/// How durable a job is, is the server's setting: see `appendfsync`.
+pub struct RedisQueue {
+    shared: Arc<Shared>,
+    lease: Duration,
+    consumer: Arc<str>,
+    ear: Mutex<Ear>,
+}
+
+struct Shared {
+    name: String,
+    server: String,
+    client: Client,
+    connection: ConnectionManager,
+}
+
+/// What one consumer waits with: a blocking command needs a connection of its own.
+#[derive(Default)]
+struct Ear {
+    connection: Option<ConnectionManager>,
+    claimed: Option<Instant>,
+}
+
+impl RedisQueue {
+    /// Connects, and makes the stream and its group if there are none.
+    ///
+    /// # Errors
+    /// As [`RedisQueue::open`].
+    pub async fn create(url: &str, name: impl Into<String>) -> Result<Self, QueueError> {
+        let queue = Self::connect(url, name.into()).await?;
+        let mut create = ::redis::cmd("XGROUP");
+        create
+            .arg("CREATE")
+            .arg(&queue.shared.name)
+            .arg(GROUP)
+            .arg("0")
+            .arg("MKSTREAM");
+        let made = create
+            .query_async::<()>(&mut queue.shared.connection.clone())
+            .await;
+        match made {
+            Err(error) if error.code() != Some("BUSYGROUP") => Err(queue.shared.failed(error)),
+            _ => queue.checked().await,
+        }
+    }
+
+    /// Connects to a queue whose stream exists.
+    ///
+    /// Dropped half-way, nothing has happened.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses; or there is no such stream, or it has readers of another kind.
+    pub async fn open(url: &str, name: impl Into<String>) -> Result<Self, QueueError> {
+        Self::connect(url, name.into()).await?.checked().await
+    }
+
+    async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
+        let client = Client::open(url).map_err(|error| {
+            QueueError::failed(
+                "the address of the queue is not one of Redis, like redis://user@host:6379/0",
+                error,
+            )
+        })?;
+        let server = format!("Redis at {}", client.get_connection_info().addr());
+        // First without the manager, which would try again and again.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        let first = client.get_multiplexed_async_connection_with_config(&config);
+        let refused = |error| QueueError::failed(format!("cannot open a queue on {server}"), error);
+        drop(first.await.map_err(refused)?);
+        let connection = manager(&client, Some(PATIENCE)).map_err(refused)?;
+        let shared = Arc::new(Shared {
+            name,
+            server,
+            client,
+            connection,
+        });
+        Ok(Self {
+            shared,
+            lease: LEASE,
+            consumer: consumer(),
+            ear: Mutex::default(),
+        })
+    }
+
+    /// Whether there is a stream, and only we read it.
+    async fn checked(self) -> Result<Self, QueueError> {
+        let Shared { name, server, .. } = &*self.shared;
+        let mut look = ::redis::cmd("XINFO");
+        look.arg("GROUPS").arg(name);
+        let groups: Result<Vec<::redis::streams::StreamInfoGroup>, _> = async {
+            let mut connection = self.shared.connection.clone();
+            let reply: ::redis::streams::StreamInfoGroupsReply =
+                look.query_async(&mut connection).await?;
+            Ok::<_, ::redis::RedisError>(reply.groups)
+        }
+        .await;
+        let missing = || {
+            QueueError::refused(format!(
+                "{server} has no queue `{name}`: run `RedisQueue::create` once, or correct the name"
+            ))
+        };
+        match groups {
+            Err(error) if error.to_string().contains("no such key") => return Err(missing()),
+            Err(error) => return Err(self.shared.failed(error)),
+            Ok(groups) if groups.iter().all(|group| group.name != GROUP) => return Err(missing()),
+            Ok(groups) => {
+                if let Some(other) = groups.iter().find(|group| group.name != GROUP) {
+                    let other = &other.name;
+                    return Err(QueueError::refused(format!(
+                        "the stream `{name}` on {server} is read by another group too, `{other}`, and would lose \
+                         the entries that are done here: give the queue a stream of its own"
+                    )));
+                }
+            }
+        }
+        self.run(&TIDY, &[], &[]).await?;
+        Ok(self)
+    }
+
+    /// How long a job belongs to a worker that is not heard of any more; 30 s if left out.
+    #[must_use]
+    pub const fn lease_of(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Adds a job. Dropped half-way, the job was added or not.
+    ///
+    /// # Errors
+    /// The server is away.
+    pub async fn push(&self, payload: &[u8]) -> Result<(), QueueError> {
+        let mut add = ::redis::cmd("XADD");
+        add.arg(&self.shared.name)
+            .arg("*")
+            .arg("payload")
+            .arg(payload);
+        let mut connection = self.shared.connection.clone();
+        let added = add.query_async::<()>(&mut connection).await;
+        added.map_err(|error| self.shared.failed(error))
+    }
+
+    /// Runs a script on the stream; `arguments` follow the consumer's name.
+    async fn run(
+        &self,
+        script: &Script,
+        suffixes: &[&str],
+        arguments: &[&[u8]],
+    ) -> Result<Value, QueueError> {
+        let name = &self.shared.name;
+        let mut call = script.prepare_invoke();
+        call.key(name);
+        for suffix in suffixes {
+            call.key(format!("{name}:{suffix}"));
+        }
+        call.arg(&*self.consumer);
+        for argument in arguments {
+            call.arg(*argument);
+        }
+        let mut connection = self.shared.connection.clone();
+        let answer = call.invoke_async(&mut connection).await;
+        answer.map_err(|error| self.shared.failed(error))
+    }
+
+    async fn run_on(&self, script: &Script, ids: &[Arc<str>]) -> Result<(), QueueError> {
+        let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
+        self.run(script, &[], &ids).await.map(drop)
+    }
+
+    async fn settle(
+        &self,
+        script: &Script,
+        suffixes: &[&str],
+        arguments: &[&[u8]],
+    ) -> Result<(), QueueError> {
+        match self.run(script, suffixes, arguments).await? {
+            Value::Int(1) => Ok(()),
+            _ => Err(QueueError::lost()),
+        }
+    }
+}
+
+impl Shared {
+    fn failed(&self, error: ::redis::RedisError) -> QueueError {
+        QueueError::failed(format!("queue `{}` on {}", self.name, self.server), error)
+    }
+}
+
+/// Unlike that of any other consumer, so that a claim by somebody else is noticed.
+fn consumer() -> Arc<str> {
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("{}-{random:016x}", std::process::id()).into()
+}
+
+fn manager(client: &Client, response: Option<Duration>) -> ::redis::RedisResult<ConnectionManager> {
+    let config = ConnectionManagerConfig::new()
+        // The consumer itself tries again, with its own pauses.
+        .set_number_of_retries(1)
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(response);
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
+}
+
+type Fetched = (Vec<(String, Vec<u8>, u32)>, i64, String);
+
+impl Queue for RedisQueue {
+    type Receipt = Arc<str>;
+
+    fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    async fn fetch(&self, most: usize, stop: &Stop) -> Result<Vec<Delivery<Arc<str>>>, QueueError> {
+        let mut ear = self.ear.lock().await;
+        let lease = self.lease.as_millis().to_string();
+        loop {
+            let claim = ear
+                .claimed
+                .is_none_or(|then| then.elapsed() > self.lease / 4);
+            if claim {
+                ear.claimed = Some(Instant::now());
+            }
+            let (count, claim) = (most.to_string(), if claim { "1" } else { "0" });
+            let arguments = [count.as_bytes(), lease.as_bytes(), claim.as_bytes()];
+            let answer = self.run(&FETCH, &["later"], &arguments).await?;
+            let read = ::redis::from_redis_value::<Fetched>(answer);
+            let (jobs, wait, last) = read.map_err(|error| self.shared.failed(error.into()))?;
+            if !jobs.is_empty() {
+                let delivery = |(id, payload, attempt): (String, Vec<u8>, u32)| Delivery {
+                    receipt: id.as_str().into(),
+                    id,
+                    payload,
+                    attempt,
+                };
+                return Ok(jobs.into_iter().map(delivery).collect());
+            }
+            let wait = u64::try_from(wait).map_or(LONGEST_WAIT, Duration::from_millis);
+            let wait = wait.min(LONGEST_WAIT);
+            // Taken out: whoever drops the wait drops the connection with its pending answer.
+            let mut connection = match ear.connection.take() {
+                Some(connection) => connection,
+                None => {
+                    manager(&self.shared.client, None).map_err(|error| self.shared.failed(error))?
+                }
+            };
+            let mut listen = ::redis::cmd("XREAD");
+            listen
+                .arg("COUNT")
+                .arg(1)
+                .arg("BLOCK")
+                .arg(wait.as_millis().to_string());
+            listen.arg("STREAMS").arg(&self.shared.name).arg(last);
+            let news = listen.query_async::<Value>(&mut connection);
+            match stop.until(timeout(wait + PATIENCE, news)).await {
+                None => return Ok(Vec::new()),
+                Some(Ok(Err(error))) => return Err(self.shared.failed(error)),
+                // No answer at all: a new connection next time.
+                Some(Err(_)) => {}
+                Some(Ok(Ok(_))) => ear.connection = Some(connection),
+            }
+        }
+    }
+
+    async fn ack(&self, job: &Arc<str>) -> Result<(), QueueError> {
+        self.settle(&ACK, &[], &[job.as_bytes()]).await
+    }
+
+    async fn extend(&self, jobs: &[Arc<str>]) -> Result<(), QueueError> {
+        self.run_on(&EXTEND, jobs).await
+    }
+
+    async fn give_back(&self, jobs: &[Arc<str>]) -> Result<(), QueueError> {
+        self.run_on(&GIVE_BACK, jobs).await
+    }
+
+    async fn retry(
+        &self,
+        job: &Arc<str>,
+        after: Duration,
+        counted: bool,
+    ) -> Result<(), QueueError> {
+        let (after, uncounted) = (
+            after.as_millis().to_string(),
+            if counted { "0" } else { "1" },
+        );
+        let arguments = [job.as_bytes(), after.as_bytes(), uncounted.as_bytes()];
+        self.settle(&RETRY, &["later"], &arguments).await
+    }
+
+    async fn bury(&self, job: &Arc<str>, reason: &str) -> Result<(), QueueError> {
+        self.settle(&BURY, &["dead"], &[job.as_bytes(), reason.as_bytes()])
+            .await
+    }
+}
+
+impl Clone for RedisQueue {
+    /// The clone shares the connection, but is a consumer of its own.
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            lease: self.lease,
+            consumer: consumer(),
+            ear: Mutex::default(),
+        }
+    }
+}
+
+impl fmt::Debug for RedisQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisQueue")
+            .field("name", &self.shared.name)
+            .field("server", &self.shared.server)
+            .finish_non_exhaustive()
+    }
+}
