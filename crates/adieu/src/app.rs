@@ -440,6 +440,34 @@ impl App {
         )
     }
 
+    /// Loads a value, and loads it anew at every SIGHUP. Await it; the value comes back as a [`Watched`], which parts
+    /// read, check and apply.
+    ///
+    /// A reload is a transaction over everything that can be reloaded, TLS certificates included: all is loaded,
+    /// then [checked](Watched::check), then [applied](Watched::apply). One refusal, and all is as it was before; log,
+    /// status and admin port say who refused and why. A service without anything to reload stops at SIGHUP.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let motd = app.reload("motd", || async { std::fs::read_to_string("/etc/motd").or_else(|_| Ok::<_, std::io::Error>(String::new())) }).await?;
+    /// println!("{}", motd.get());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reload<F, Fut, T, E>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        load: F,
+    ) -> crate::ReloadPart<'_, F, T>
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        E: Into<BoxError>,
+        T: Send + Sync + 'static,
+    {
+        crate::ReloadPart::new(&self.core, name.into(), load)
+    }
+
     /// Binds a signal to a handler of your own, which is then called instead of what the signal does otherwise:
     /// SIGHUP and SIGUSR1 can be bound anew, SIGTERM and SIGINT cannot.
     ///

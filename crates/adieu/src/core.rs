@@ -91,6 +91,7 @@ pub(crate) struct Core {
     pub(crate) sentinel: OnceLock<Sentinel>,
     /// What the program has bound to signals.
     pub(crate) bindings: crate::hear::Bindings,
+    pub(crate) reloads: crate::reload::Reloads,
     #[cfg(feature = "admin")]
     pub(crate) office: crate::admin::Office,
     #[cfg(feature = "testing")]
@@ -119,6 +120,7 @@ impl Core {
             ended_gate: Gate::default(),
             sentinel: OnceLock::new(),
             bindings: crate::hear::Bindings::default(),
+            reloads: crate::reload::Reloads::default(),
             #[cfg(feature = "admin")]
             office: crate::admin::Office::default(),
             #[cfg(feature = "testing")]

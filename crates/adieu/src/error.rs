@@ -23,6 +23,8 @@ pub struct Error {
 pub(crate) enum ErrorKind {
     /// A resource did not open.
     Open { name: Arc<str>, cause: BoxError },
+    /// A value that can be reloaded could not be loaded at the start.
+    Load { name: Arc<str>, cause: BoxError },
     /// Opening panicked.
     OpenPanicked { name: Arc<str>, panic: Panic },
     /// Two parts have one name.
@@ -72,6 +74,7 @@ impl Error {
     pub(crate) fn cause(&self) -> Option<Cause> {
         match &self.kind {
             ErrorKind::Open { name, .. } => Some(Cause::Error(Arc::clone(name))),
+            ErrorKind::Load { name, .. } => Some(Cause::Error(Arc::clone(name))),
             ErrorKind::OpenPanicked { name, .. } => Some(Cause::Panic(Arc::clone(name))),
             #[cfg(feature = "net")]
             ErrorKind::Listen { name, .. } => Some(Cause::Error(Arc::clone(name))),
@@ -94,6 +97,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             ErrorKind::Open { name, .. } => write!(f, "resource `{name}` did not open"),
+            ErrorKind::Load { name, .. } => write!(f, "`{name}` could not be loaded"),
             ErrorKind::OpenPanicked { name, panic } => write!(f, "opening resource `{name}` {panic}"),
             ErrorKind::Duplicate { name, first, again } => write!(
                 f,
@@ -123,7 +127,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
-            ErrorKind::Open { cause, .. } => Some(&**cause),
+            ErrorKind::Open { cause, .. } | ErrorKind::Load { cause, .. } => Some(&**cause),
             ErrorKind::System { cause, .. } => Some(cause),
             #[cfg(feature = "net")]
             ErrorKind::Listen { cause, .. } => Some(cause),

@@ -13,7 +13,7 @@ use crate::error::{BoxError, Error, Failure};
 use crate::lifecycle::StopSignal;
 use crate::panics::Caught;
 use crate::report::Notice;
-use crate::{signal, spawn};
+use crate::{reload, signal, spawn};
 
 /// A signal as the service knows it. Numbers stay at the door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,6 +139,7 @@ impl Core {
             (Some((place, handler)), _) => self.call(signal, place, &handler),
             (None, Signal::Terminate) => self.signal(StopSignal::Terminate),
             (None, Signal::Interrupt) => self.signal(StopSignal::Interrupt),
+            (None, Signal::Hangup) if self.reloads.is_wanted() => reload::request(self),
             (None, Signal::Hangup) => self.signal(StopSignal::Hangup),
             (None, Signal::User1) => self.inbox.push(Message::Status),
             // Caught only while something is bound to it.

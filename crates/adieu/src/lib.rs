@@ -40,6 +40,7 @@ mod net;
 mod panics;
 mod platform;
 mod publish;
+mod reload;
 mod report;
 mod retry;
 mod roster;
@@ -86,6 +87,7 @@ pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
 #[cfg(feature = "net")]
 pub use net::{Listen, Listener};
 pub use publish::Print;
+pub use reload::{ReloadPart, Watched};
 pub use report::{Blocked, Loss, Notice, PartKind, PartReport, PhaseReport, Report};
 pub use retry::{Backoff, Later, Never};
 pub use scope::{Scope, scope};

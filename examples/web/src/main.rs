@@ -1,6 +1,7 @@
 //! An HTTP server with every kind of answer: fast, slow, streamed, events, WebSocket, upload.
 //!
-//! HTTP/1.1 and HTTP/2 come in on the same port, with TLS or without.
+//! HTTP/1.1 and HTTP/2 come in on the same port, with TLS or without. SIGHUP reads the certificate and the message of
+//! the day again.
 
 mod routes;
 
@@ -31,6 +32,9 @@ struct Options {
     /// The private key, PEM
     #[arg(long, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// The message of the day, for /motd; read again at SIGHUP
+    #[arg(long)]
+    motd: Option<PathBuf>,
     /// Where to write the report of the stop, as JSON
     #[arg(long)]
     report: Option<PathBuf>,
@@ -56,13 +60,27 @@ fn main() -> adieu::Report {
                 println!("admin on {address}");
             }
         }
+        let motd = app
+            .reload("motd", move || read_motd(options.motd.clone()))
+            .await?;
+        motd.check("motd", |text| match text.trim() {
+            "" => Err("a message of the day says something"),
+            _ => Ok(()),
+        });
         let mut listen = app.listen("web", options.listen);
         if let (Some(certificate), Some(key)) = (options.tls_cert, options.tls_key) {
             listen = listen.tls(certificate, key);
         }
         let listener = listen.await?;
         let listener = listener.on_listening(|address| println!("listening on {address}"));
-        app.http(listener, routes::router());
+        app.http(listener, routes::router(motd));
         Ok(())
     })
+}
+
+async fn read_motd(file: Option<PathBuf>) -> io::Result<String> {
+    match file {
+        Some(file) => tokio::fs::read_to_string(file).await,
+        None => Ok("nothing new\n".to_owned()),
+    }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use adieu::Stopping;
+use adieu::{Stopping, Watched};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -14,9 +14,10 @@ use axum::routing::{any, get, post};
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 
-pub(crate) fn router() -> Router {
+pub(crate) fn router(motd: Watched<String>) -> Router {
     Router::new()
         .route("/", get(async || "hello\n"))
+        .route("/motd", get(async move || (*motd.get()).clone()))
         .route("/slow", get(slow))
         .route("/stream", get(chunks))
         .route("/sse", get(events))

@@ -9,6 +9,7 @@ use super::check::{Answer, Check};
 use crate::core::{Core, Part};
 use crate::lifecycle::{Exit, Phase};
 use crate::net::Census;
+use crate::reload::Reloaded;
 use crate::report::{Condition, Ledger, PartKind, millis};
 
 /// The service as those who ask see it.
@@ -165,7 +166,7 @@ impl View {
             })
             .collect();
         let reasons: Vec<_> = readiness.unready.iter().map(ToString::to_string).collect();
-        json!({
+        let mut health = json!({
             "service": &*self.core.name,
             "live": true,
             "ready": reasons.is_empty(),
@@ -176,7 +177,11 @@ impl View {
             "uptime_ms": millis(self.core.now()),
             "parts": parts,
             "checks": checks,
-        })
+        });
+        if let Some(reloads) = self.core.reloads.summary() {
+            health["reload"] = reload(&reloads);
+        }
+        health
     }
 
     pub(super) fn plan(&self) -> Value {
@@ -214,6 +219,25 @@ impl View {
         }
         value
     }
+}
+
+fn reload(reloads: &Reloaded) -> Value {
+    let sources: Vec<&str> = reloads.sources.iter().map(|name| &**name).collect();
+    let last = reloads.last.as_ref().map(|last| {
+        let refused = last.refused.as_ref();
+        json!({
+            "outcome": if refused.is_some() { "refused" } else { "applied" },
+            "refused_by": refused.map(|(part, _)| &**part),
+            "failure": refused.map(|(_, failure)| failure),
+            "age_ms": millis(last.at.elapsed()),
+        })
+    });
+    json!({
+        "sources": sources,
+        "applied": reloads.applied,
+        "refused": reloads.refused,
+        "last": last,
+    })
 }
 
 fn part(part: &PartState) -> Value {

@@ -85,6 +85,10 @@ impl<'app> TcpPart<'app> {
         let core = Arc::clone(&self.app.core);
         let place: &'static Location<'static> = listener.place;
         let id = core.register(listener.name.clone(), PartKind::Tcp, place, None)?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &listener.tls {
+            tls.reload_with(&core)?;
+        }
         // Idle clients are told goodbye at once: there is nothing to linger for.
         let server = Arc::new(Server::new(
             Arc::clone(&core),

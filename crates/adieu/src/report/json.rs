@@ -224,6 +224,16 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": "blocked", "task": task, "place": place, "lasted_ms": millis(*lasted), "ongoing": ongoing})
         }
+        Notice::Reloaded { parts } => {
+            let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
+            json!({"event": "reloaded", "parts": parts})
+        }
+        Notice::ReloadRefused { part, failure } => {
+            json!({"event": "reload refused", "part": &**part, "failure": failure})
+        }
+        Notice::RollbackFailed { part, failure } => {
+            json!({"event": "rollback failed", "part": &**part, "failure": failure})
+        }
         Notice::SignalFailed { signal, failure } => {
             json!({"event": "signal failed", "signal": signal.to_string(), "failure": failure})
         }

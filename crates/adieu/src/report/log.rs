@@ -203,6 +203,25 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 place
             );
         }
+        Notice::Reloaded { parts } => {
+            say!(info, service = service, "reloaded {}", parts.join(", "));
+        }
+        Notice::ReloadRefused { part, failure } => say!(
+            warn,
+            service = service,
+            part = part,
+            "reload refused by {}, all is as before: {}",
+            part,
+            failure
+        ),
+        Notice::RollbackFailed { part, failure } => say!(
+            warn,
+            service = service,
+            part = part,
+            "{} could not take back its part of a refused reload: {}",
+            part,
+            failure
+        ),
         Notice::SignalFailed { signal, failure } => say!(
             warn,
             service = service,

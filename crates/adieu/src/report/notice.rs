@@ -180,6 +180,25 @@ pub enum Notice {
         /// Whether it goes on.
         ongoing: bool,
     },
+    /// Everything was loaded anew and is in force.
+    Reloaded {
+        /// What was loaded.
+        parts: Vec<Arc<str>>,
+    },
+    /// A reload was refused; all is as it was before.
+    ReloadRefused {
+        /// Who refused it.
+        part: Arc<str>,
+        /// Why.
+        failure: Failure,
+    },
+    /// A part could not take back its share of a reload that another one refused.
+    RollbackFailed {
+        /// Its name.
+        part: Arc<str>,
+        /// What went wrong.
+        failure: Failure,
+    },
     /// The handler of a signal failed.
     SignalFailed {
         /// Which.

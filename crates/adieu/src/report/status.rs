@@ -47,6 +47,7 @@ impl Ledger {
             }
         }
         self.write_parts(f, core, now)?;
+        write_reloads(f, core)?;
         write_tasks(f, core)
     }
 
@@ -78,6 +79,25 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+}
+
+fn write_reloads(f: &mut String, core: &Core) -> std::fmt::Result {
+    let Some(reloads) = core.reloads.summary() else {
+        return Ok(());
+    };
+    write!(f, "  reload  {}: ", reloads.sources.join(", "))?;
+    write!(
+        f,
+        "{}× applied, {}× refused",
+        reloads.applied, reloads.refused
+    )?;
+    match reloads.last.and_then(|last| Some((last.at, last.refused?))) {
+        Some((at, (part, failure))) => {
+            let age = show(at.elapsed());
+            writeln!(f, "; {age} ago refused by {part}: {failure}")
+        }
+        None => writeln!(f),
     }
 }
 

@@ -11,6 +11,8 @@ mod limits;
 mod notices;
 #[cfg(feature = "state")]
 mod pollers;
+#[cfg(feature = "testing")]
+mod reloads;
 mod restarts;
 mod scopes;
 mod setups;

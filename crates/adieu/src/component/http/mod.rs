@@ -89,6 +89,10 @@ impl<'app> HttpPart<'app> {
         let core = Arc::clone(&self.app.core);
         let place: &'static Location<'static> = listener.place;
         let id = core.register(listener.name.clone(), PartKind::Http, place, None)?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &listener.tls {
+            tls.reload_with(&core)?;
+        }
         let limits = Arc::new(self.limits.clone());
         let server = Server::new(
             Arc::clone(&core),

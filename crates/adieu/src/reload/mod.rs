@@ -1,0 +1,168 @@
+//! Reload: everything that can be loaded anew is, as one transaction, while the service runs.
+//!
+//! Every source loads, without effect; every check looks; every part that asked applies, in the order of
+//! registration. If one of them refuses, those before it take back what they did, last first, and nothing has
+//! changed. Only then are the new values shown to those who watch, in one sweep that cannot fail.
+
+mod source;
+mod transaction;
+mod watched;
+
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::error::{Error, Failure};
+use crate::report::Notice;
+use crate::spawn;
+use crate::stop::Stop;
+
+pub(crate) use source::{Proposal, Source, Step};
+pub use watched::{ReloadPart, Watched};
+
+use transaction::{Verdict, transact};
+
+/// What of a service can be reloaded, and how the last time went.
+#[derive(Default)]
+pub(crate) struct Reloads(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    sources: Vec<Arc<dyn Source>>,
+    running: bool,
+    /// Asked for while one was running.
+    again: bool,
+    applied: u64,
+    refused: u64,
+    last: Option<Last>,
+}
+
+/// How the last reload went.
+#[derive(Clone)]
+pub(crate) struct Last {
+    pub(crate) at: Instant,
+    /// Who refused it, and why.
+    pub(crate) refused: Option<(Arc<str>, Failure)>,
+}
+
+/// How often, and how the last time went.
+pub(crate) struct Reloaded {
+    pub(crate) sources: Vec<Arc<str>>,
+    pub(crate) applied: u64,
+    pub(crate) refused: u64,
+    pub(crate) last: Option<Last>,
+}
+
+impl Reloads {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From here on SIGHUP reloads.
+    pub(crate) fn add(&self, source: Arc<dyn Source>) -> Result<(), Error> {
+        let mut state = self.state();
+        if state
+            .sources
+            .iter()
+            .any(|other| other.name() == source.name())
+        {
+            return Err(Error::config(format!(
+                "two things to reload are named `{}`: give one of them a new name",
+                source.name()
+            )));
+        }
+        state.sources.push(source);
+        Ok(())
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.state().sources.is_empty()
+    }
+
+    /// What there is to say of it; nothing, if nothing can be reloaded.
+    pub(crate) fn summary(&self) -> Option<Reloaded> {
+        let state = self.state();
+        (!state.sources.is_empty()).then(|| Reloaded {
+            sources: names(&state.sources),
+            applied: state.applied,
+            refused: state.refused,
+            last: state.last.clone(),
+        })
+    }
+
+    /// Whether the caller is the one to do it now; if one is running, it is done once more after it.
+    fn begin(&self) -> bool {
+        let mut state = self.state();
+        state.again = state.running;
+        !std::mem::replace(&mut state.running, true)
+    }
+
+    /// Whether to do it once more.
+    fn goes_on(&self) -> bool {
+        let mut state = self.state();
+        state.running = std::mem::take(&mut state.again);
+        state.running
+    }
+}
+
+fn names(sources: &[Arc<dyn Source>]) -> Vec<Arc<str>> {
+    sources
+        .iter()
+        .map(|source| Arc::clone(source.name()))
+        .collect()
+}
+
+/// Reloads soon, as tracked work: a stop waits until it is done, or taken back. Nothing happens while stopping.
+#[track_caller]
+pub(crate) fn request(core: &Arc<Core>) {
+    if core.announced.is_open() || !core.reloads.begin() {
+        return;
+    }
+    let stop = Stop::new(Arc::clone(core));
+    let work = {
+        let stop = stop.clone();
+        async move {
+            // What `setup` is about to register belongs to it.
+            while stop.until(stop.core.running.pass()).await.is_some() {
+                reload_once(&stop).await;
+                if !stop.core.reloads.goes_on() {
+                    return;
+                }
+            }
+        }
+    };
+    // Too late means that the service is over.
+    let _ = spawn::task(&stop, "reload".into(), Location::caller(), work);
+}
+
+async fn reload_once(stop: &Stop) {
+    let core = &stop.core;
+    let sources = core.reloads.state().sources.clone();
+    let verdict = transact(stop, &sources).await;
+    let mut state = core.reloads.state();
+    let notice = match verdict {
+        Verdict::Applied => {
+            state.applied += 1;
+            Notice::Reloaded {
+                parts: names(&sources),
+            }
+        }
+        Verdict::Refused { part, failure } => {
+            state.refused += 1;
+            Notice::ReloadRefused { part, failure }
+        }
+        Verdict::Stopped => return,
+    };
+    let refused = match &notice {
+        Notice::ReloadRefused { part, failure } => Some((Arc::clone(part), failure.clone())),
+        _ => None,
+    };
+    state.last = Some(Last {
+        at: Instant::now(),
+        refused,
+    });
+    drop(state);
+    core.note(notice);
+}

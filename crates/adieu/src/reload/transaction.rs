@@ -1,0 +1,114 @@
+//! One reload from load to commit, or back.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Proposal, Source, Step};
+use crate::component::BoxFuture;
+use crate::error::{BoxError, Failure};
+use crate::panics::{self, Caught};
+use crate::report::Notice;
+use crate::stop::Stop;
+
+/// How long one load, or one part's step, may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+pub(super) enum Verdict {
+    Applied,
+    Refused {
+        part: Arc<str>,
+        failure: Failure,
+    },
+    /// The service stops; nothing has changed.
+    Stopped,
+}
+
+fn refused(part: Arc<str>, failure: Failure) -> Verdict {
+    Verdict::Refused { part, failure }
+}
+
+/// Cancelled only by the end of the drain, when nobody is left to see how far it came.
+pub(super) async fn transact(stop: &Stop, sources: &[Arc<dyn Source>]) -> Verdict {
+    let mut proposals = Vec::new();
+    for source in sources {
+        let loading = attempt(|| Arc::clone(source).load());
+        // Loading has no effect, so a stop drops it at once.
+        match stop.until(loading).await {
+            None => return Verdict::Stopped,
+            Some(Ok(proposal)) => proposals.push(proposal),
+            Some(Err(failure)) => return refused(Arc::clone(source.name()), failure),
+        }
+    }
+    for (proposal, source) in proposals.iter().zip(sources) {
+        match catch_unwind(AssertUnwindSafe(|| proposal.check())) {
+            Ok(Ok(())) => {}
+            Ok(Err((part, error))) => return refused(part, Failure::from_error(&*error)),
+            Err(payload) => {
+                let failure = Failure::from(&panics::describe(payload));
+                return refused(Arc::clone(source.name()), failure);
+            }
+        }
+    }
+    let steps = proposals.iter().flat_map(|proposal| proposal.steps());
+    let mut done = Vec::new();
+    for Step { name, apply, undo } in steps.collect::<Vec<_>>() {
+        let begun = if stop.is_requested() {
+            Err(Verdict::Stopped)
+        } else {
+            // A step that has begun is not dropped: half of it would be neither the old nor the new.
+            let applied = attempt(apply).await;
+            applied.map_err(|failure| refused(Arc::clone(&name), failure))
+        };
+        match begun {
+            Ok(()) => done.push((name, undo)),
+            Err(verdict) => {
+                roll_back(stop, done).await;
+                return verdict;
+            }
+        }
+    }
+    proposals.into_iter().for_each(<dyn Proposal>::commit_boxed);
+    Verdict::Applied
+}
+
+impl dyn Proposal {
+    fn commit_boxed(self: Box<Self>) {
+        self.commit();
+    }
+}
+
+async fn roll_back(
+    stop: &Stop,
+    done: Vec<(
+        Arc<str>,
+        impl FnOnce() -> BoxFuture<Result<(), BoxError>> + Send,
+    )>,
+) {
+    for (part, undo) in done.into_iter().rev() {
+        if let Err(failure) = attempt(undo).await {
+            stop.core.note(Notice::RollbackFailed { part, failure });
+        }
+    }
+}
+
+/// Whatever goes wrong is a failure: an error, a panic, or a time that is over.
+async fn attempt<T, F>(begin: impl FnOnce() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, BoxError>>,
+{
+    let work = Caught::new(async move { begin().await });
+    match tokio::time::timeout(LIMIT, work).await {
+        Ok(Ok(Ok(value))) => Ok(value),
+        Ok(Ok(Err(error))) => Err(Failure::from_error(&*error)),
+        Ok(Err(panic)) => Err(Failure::from(&panic)),
+        Err(_) => Err(Failure {
+            causes: vec![format!(
+                "it took longer than {}",
+                crate::duration::show(LIMIT)
+            )],
+            panicked_at: None,
+        }),
+    }
+}

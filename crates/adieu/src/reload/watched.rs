@@ -1,0 +1,274 @@
+//! A typed value that a reload replaces: read by anybody, checked and applied by those who asked.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::{Proposal, Source, Step};
+use crate::component::{BoxFuture, Ending};
+use crate::core::Core;
+use crate::error::{BoxError, Error, ErrorKind};
+
+/// A value that can be reloaded, about to be loaded for the first time. Await it; made by
+/// [`App::reload`](crate::App::reload).
+///
+/// Dropped while it loads, it leaves nothing behind.
+#[must_use = "it is loaded when it is awaited"]
+pub struct ReloadPart<'app, F, T> {
+    core: &'app Arc<Core>,
+    name: Cow<'static, str>,
+    load: F,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<'app, F, T> ReloadPart<'app, F, T> {
+    pub(crate) const fn new(core: &'app Arc<Core>, name: Cow<'static, str>, load: F) -> Self {
+        Self {
+            core,
+            name,
+            load,
+            value: PhantomData,
+        }
+    }
+}
+
+type Load<T> = Box<dyn Fn() -> BoxFuture<Result<T, BoxError>> + Send + Sync>;
+
+impl<'app, F, Fut, T, E> IntoFuture for ReloadPart<'app, F, T>
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+    E: Into<BoxError>,
+    T: Send + Sync + 'static,
+{
+    type Output = Result<Watched<T>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + 'app>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let load = self.load;
+        let load: Load<T> = Box::new(move || {
+            let loading = load();
+            Box::pin(async move { loading.await.map_err(Into::into) })
+        });
+        Box::pin(first(self.core, self.name.into(), load))
+    }
+}
+
+async fn first<T: Send + Sync + 'static>(
+    core: &Arc<Core>,
+    name: Arc<str>,
+    load: Load<T>,
+) -> Result<Watched<T>, Error> {
+    let value = load().await.map_err(|cause| {
+        Error::new(ErrorKind::Load {
+            name: Arc::clone(&name),
+            cause,
+        })
+    })?;
+    let (show, seen) = watch::channel(Arc::new(value));
+    let value = Arc::new(Value {
+        name,
+        load,
+        show,
+        askers: Mutex::default(),
+    });
+    let source: Arc<dyn Source> = Arc::<Value<T>>::clone(&value);
+    core.reloads.add(source)?;
+    Ok(Watched { seen, value })
+}
+
+/// A value that a reload replaces. Cheap to clone, and each clone sees every change on its own.
+///
+/// ```
+/// # struct Config { workers: usize, level: String }
+/// # async fn read() -> std::io::Result<Config> { Ok(Config { workers: 1, level: String::new() }) }
+/// # fn set_level(_: &str) -> std::io::Result<()> { Ok(()) }
+/// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+/// let config = app.reload("config", || read()).await?;
+/// config.check("workers", |new| if new.workers > 0 { Ok(()) } else { Err("no workers") });
+/// config.apply("log level", |_from, to| async move { set_level(&to.level) });
+/// app.task("pool", move |stop| async move {
+///     let mut config = config;
+///     while let Some(now) = stop.until(config.changed()).await {
+///         println!("{} workers from now on", now.workers);
+///     }
+/// });
+/// # Ok(())
+/// # }
+/// ```
+pub struct Watched<T> {
+    seen: watch::Receiver<Arc<T>>,
+    value: Arc<Value<T>>,
+}
+
+impl<T> Watched<T> {
+    /// The value in force.
+    #[must_use]
+    pub fn get(&self) -> Arc<T> {
+        Arc::clone(&self.seen.borrow())
+    }
+
+    /// Completes with the new value when it has changed since this handle last said so. Several changes in the
+    /// meantime are one.
+    ///
+    /// Cancel-safe: a change is noted in the same poll that returns it.
+    pub async fn changed(&mut self) -> Arc<T> {
+        if self.seen.changed().await.is_err() {
+            // Cannot be: the sender lives as long as this handle.
+            std::future::pending::<()>().await;
+        }
+        Arc::clone(&self.seen.borrow_and_update())
+    }
+
+    /// Looks at every new value before anybody applies it; an error refuses the reload, and the old value stays.
+    ///
+    /// `part` is who refuses, in log and report. The value in force is not looked at: check that in `setup`.
+    pub fn check<E>(
+        &self,
+        part: impl Into<Arc<str>>,
+        check: impl Fn(&T) -> Result<(), E> + Send + Sync + 'static,
+    ) where
+        E: Into<BoxError>,
+    {
+        self.value.askers().checks.push(Check {
+            part: part.into(),
+            check: Arc::new(move |new| check(new).map_err(Into::into)),
+        });
+    }
+
+    /// Takes part in the change: called with the value in force and the new one, before anybody sees the new one.
+    ///
+    /// An error, a panic or more than 30 seconds refuse the reload for all: whoever has applied it is called again
+    /// with the two exchanged, last first. A call that has begun is not dropped, also if the service stops.
+    pub fn apply<F, Fut>(&self, part: impl Into<Arc<str>>, apply: F)
+    where
+        F: Fn(Arc<T>, Arc<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        self.value.askers().appliers.push(Applier {
+            part: part.into(),
+            apply: Arc::new(move |from, to| {
+                let work = apply(from, to);
+                Box::pin(async move { work.await.into_result() })
+            }),
+        });
+    }
+}
+
+impl<T> Clone for Watched<T> {
+    fn clone(&self) -> Self {
+        Self {
+            seen: self.seen.clone(),
+            value: Arc::clone(&self.value),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watched").field(&*self.get()).finish()
+    }
+}
+
+struct Value<T> {
+    name: Arc<str>,
+    load: Load<T>,
+    show: watch::Sender<Arc<T>>,
+    askers: Mutex<Askers<T>>,
+}
+
+/// Who asked, in the order they did.
+struct Askers<T> {
+    checks: Vec<Check<T>>,
+    appliers: Vec<Applier<T>>,
+}
+
+impl<T> Default for Askers<T> {
+    fn default() -> Self {
+        Self {
+            checks: Vec::new(),
+            appliers: Vec::new(),
+        }
+    }
+}
+
+type Look<T> = Arc<dyn Fn(&T) -> Result<(), BoxError> + Send + Sync>;
+type Apply<T> = Arc<dyn Fn(Arc<T>, Arc<T>) -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
+
+struct Check<T> {
+    part: Arc<str>,
+    check: Look<T>,
+}
+
+struct Applier<T> {
+    part: Arc<str>,
+    apply: Apply<T>,
+}
+
+impl<T> Value<T> {
+    fn askers(&self) -> MutexGuard<'_, Askers<T>> {
+        self.askers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send + Sync + 'static> Source for Value<T> {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn load(self: Arc<Self>) -> BoxFuture<Result<Box<dyn Proposal>, BoxError>> {
+        Box::pin(async move {
+            let new = Arc::new((self.load)().await?);
+            let proposal: Box<dyn Proposal> = Box::new(NewValue { value: self, new });
+            Ok(proposal)
+        })
+    }
+}
+
+struct NewValue<T> {
+    value: Arc<Value<T>>,
+    new: Arc<T>,
+}
+
+impl<T: Send + Sync + 'static> Proposal for NewValue<T> {
+    fn check(&self) -> Result<(), (Arc<str>, BoxError)> {
+        // Outside the lock: whoever checks may ask for more.
+        let checks: Vec<_> = self
+            .value
+            .askers()
+            .checks
+            .iter()
+            .map(|asker| (Arc::clone(&asker.part), Arc::clone(&asker.check)))
+            .collect();
+        checks
+            .into_iter()
+            .try_for_each(|(part, check)| check(&self.new).map_err(|error| (part, error)))
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let old = Arc::clone(&self.value.show.borrow());
+        let step = |asker: &Applier<T>| {
+            let apply = |from: &Arc<T>, to: &Arc<T>| {
+                let (apply, from, to) =
+                    (Arc::clone(&asker.apply), Arc::clone(from), Arc::clone(to));
+                Box::new(move || apply(from, to))
+            };
+            Step {
+                name: Arc::clone(&asker.part),
+                apply: apply(&old, &self.new),
+                undo: apply(&self.new, &old),
+            }
+        };
+        self.value.askers().appliers.iter().map(step).collect()
+    }
+
+    fn commit(self: Box<Self>) {
+        self.value.show.send_replace(self.new);
+    }
+}
