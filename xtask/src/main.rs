@@ -7,6 +7,7 @@ mod bench;
 mod checkout;
 mod command;
 mod corpus;
+mod drills;
 mod features;
 mod hygiene;
 mod licences;
@@ -31,6 +32,7 @@ chores:
   prove          the tests with the counts that convince: thousands of kills, hundreds of stops
   bench          what the library costs, beside what its peers cost
   check-corpus   `adieu check` beside ruff on large packages
+  drills         `adieu drill` on servers of others
 
 `cargo xtask <chore> --help` says more about one of them.
 ";
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Some((&"prove", rest)) => prove::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"check-corpus", rest)) => corpus::run(rest),
+        Some((&"drills", rest)) => drills::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -1,0 +1,69 @@
+//! What the drills need, in `target/drills`: a Python environment, the peers in Rust, and the command itself.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::checkout::Checkout;
+use crate::command;
+use crate::packages::{self, Need};
+use crate::step::Failure;
+
+/// Pinned, so that the table means something tomorrow.
+const PYTHON: &[&str] = &[
+    "fastapi==0.162.4",
+    "uvicorn==0.54.0",
+    "websockets==17.4",
+    "hypercorn==0.18.0",
+    "gunicorn==27.0.0",
+    "aiohttp==3.14.5",
+];
+
+const NEEDS: &[Need] = &[
+    Need::debian("python3", "python3-venv", "four peers are in Python"),
+    Need::debian("nginx", "nginx-light", "a peer"),
+    Need::debian("node", "nodejs", "a peer"),
+];
+
+pub(crate) struct Tools {
+    /// Where programs of Python packages are.
+    pub(crate) python: PathBuf,
+    /// Where the peers in Rust are.
+    pub(crate) rust: PathBuf,
+    pub(crate) adieu: PathBuf,
+}
+
+/// Installs and builds what is missing.
+pub(crate) fn tools(checkout: &Checkout) -> Result<Tools, Failure> {
+    packages::provide(checkout, NEEDS)?;
+    let home = checkout.root().join("target/drills");
+    fs::create_dir_all(&home)?;
+    let venv = home.join("venv");
+    if !venv.join("bin/pip").exists() {
+        command::run(checkout.program("python3").args(["-m", "venv"]).arg(&venv))?;
+    }
+    let mut pip = checkout.program(venv.join("bin/pip"));
+    command::run(
+        pip.args(["install", "--quiet", "--disable-pip-version-check"])
+            .args(PYTHON),
+    )?;
+
+    let manifest = [
+        "build",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        "fixtures/peers/rust/Cargo.toml",
+    ];
+    command::run(
+        checkout
+            .cargo(manifest)
+            .arg("--target-dir")
+            .arg(home.join("rust")),
+    )?;
+    command::run(&mut checkout.cargo(["build", "--release", "--package", "adieu-cli"]))?;
+    Ok(Tools {
+        python: venv.join("bin"),
+        rust: home.join("rust/release"),
+        adieu: checkout.root().join("target/release/adieu"),
+    })
+}

@@ -1,0 +1,108 @@
+//! One peer drilled, and what it failed shown once more without the drill.
+
+use std::process::Stdio;
+
+use serde::Deserialize;
+
+use super::fetch::Tools;
+use super::peers::Peer;
+use crate::checkout::Checkout;
+use crate::step::Failure;
+
+/// The outer grace: shorter than the usual 30 s, because some peers use all of it, in every check.
+const GRACE: &str = "10s";
+
+/// A peer, and what came of each check.
+pub(crate) struct Column {
+    pub(crate) peer: Peer,
+    pub(crate) checks: Vec<Check>,
+    /// What the reproductions said, by check.
+    pub(crate) shown: Vec<(String, String)>,
+}
+
+/// The few fields of a report that the table has.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Check {
+    pub(crate) id: String,
+    pub(crate) outcome: String,
+    pub(crate) reason: String,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    checks: Vec<Check>,
+}
+
+pub(crate) fn drill(
+    checkout: &Checkout,
+    tools: &Tools,
+    peer: Peer,
+    quick: bool,
+) -> Result<Column, Failure> {
+    let mut command = checkout.program(&tools.adieu);
+    command.args([
+        "drill",
+        "--json",
+        "--grace",
+        GRACE,
+        "--http",
+        "http://127.0.0.1:{port}/",
+    ]);
+    command.args(&peer.options).args(quick.then_some("--quick"));
+    command.arg("--").args(&peer.command);
+    // 1 is an answer too: a check has failed.
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let report: Report = serde_json::from_slice(&output.stdout).map_err(|error| {
+        Failure::new(format!(
+            "the drill of {} ({}) said no JSON: {error}",
+            peer.name, output.status
+        ))
+    })?;
+    let mut shown = Vec::new();
+    for check in report
+        .checks
+        .iter()
+        .filter(|check| check.outcome == "failed")
+    {
+        println!("  {}: {}", check.id, check.reason);
+        if let Some(words) = reproduce(checkout, tools, &peer, &check.id)? {
+            println!("    without the drill: {words}");
+            shown.push((check.id.clone(), words));
+        }
+    }
+    Ok(Column {
+        peer,
+        checks: report.checks,
+        shown,
+    })
+}
+
+/// What the reproduction of a check says about a peer, if there is one.
+fn reproduce(
+    checkout: &Checkout,
+    tools: &Tools,
+    peer: &Peer,
+    id: &str,
+) -> Result<Option<String>, Failure> {
+    let script = checkout
+        .root()
+        .join(format!("fixtures/peers/repro/{id}.py"));
+    if !script.exists() {
+        return Ok(None);
+    }
+    let folder = checkout.root().join("target/drills/repro");
+    std::fs::create_dir_all(&folder)?;
+    let mut python = checkout.program(tools.python.join("python"));
+    python.arg(script).env("STOP", peer.signal);
+    python.args(
+        peer.command
+            .iter()
+            .map(|word| word.replace("{dir}", &folder.display().to_string())),
+    );
+    let output = python.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(Some(said.lines().last().unwrap_or("nothing").to_owned()))
+}

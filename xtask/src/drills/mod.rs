@@ -1,0 +1,109 @@
+//! `cargo xtask drills`: `adieu drill` on servers of others, as their documentation shows them.
+//!
+//! The peers are installed once into `target/drills`, from the lists beside this file and the lock file of
+//! `fixtures/peers/rust`. Where one fails a check and there is a reproduction without the drill in
+//! `fixtures/peers/repro`, that is run too, so that the table blames nobody for a mistake of ours.
+
+mod fetch;
+mod judge;
+mod page;
+mod peers;
+
+use std::process::ExitCode;
+
+use crate::checkout::Checkout;
+use crate::step::Failure;
+
+const HELP: &str = "\
+`adieu drill` on servers of others.
+
+usage: cargo xtask drills [options] [name…]
+
+names; all if none is given:
+  uvicorn hypercorn gunicorn aiohttp axum actix-web nginx node
+
+options:
+  --quick   only the checks of `adieu drill --quick`
+  --dry     leave docs/drills.md alone; so does naming some
+
+Needs python3 and Node; nginx is installed when we may. It takes some minutes for each.
+
+exit code: 0 the table is there, whoever failed; 1 it could not be made; 2 usage
+";
+
+#[derive(Debug, Default, PartialEq)]
+struct Wish<'a> {
+    names: Vec<&'a str>,
+    quick: bool,
+    dry: bool,
+    help: bool,
+}
+
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let wish = match understand(words) {
+        Ok(wish) => wish,
+        Err(problem) => return crate::usage(&problem, "drills --help"),
+    };
+    if wish.help {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    match chore(&Checkout::here(), &wish) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.why());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
+    let mut wish = Wish::default();
+    for word in words.iter().copied() {
+        match word {
+            "--help" | "-h" => wish.help = true,
+            "--quick" => wish.quick = true,
+            "--dry" => wish.dry = true,
+            name if peers::NAMES.contains(&name) => wish.names.push(name),
+            unknown => return Err(format!("`drills` has nothing called `{unknown}`")),
+        }
+    }
+    Ok(wish)
+}
+
+fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
+    let tools = fetch::tools(checkout)?;
+    let mut columns = Vec::new();
+    for peer in peers::all(checkout, &tools)? {
+        if !wish.names.is_empty() && !wish.names.contains(&peer.name) {
+            continue;
+        }
+        println!("{} {} …", peer.name, peer.version);
+        columns.push(judge::drill(checkout, &tools, peer, wish.quick)?);
+    }
+    let text = page::render(&columns);
+    print!("\n{text}");
+    if !wish.dry && wish.names.is_empty() && !wish.quick {
+        page::write(checkout, &text)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_peer() {
+        for name in peers::NAMES {
+            assert!(HELP.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let wish = understand(&["--quick", "node"]).expect("it makes sense");
+        assert!(wish.quick && wish.names == ["node"]);
+        assert!(understand(&["apache"]).is_err());
+    }
+}
