@@ -3,6 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::check::CheckArgs;
+#[cfg(unix)]
+use crate::demo::DemoArgs;
 use crate::health::HealthArgs;
 
 /// Services that end well.
@@ -17,5 +19,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Find what breaks a graceful stop, in Python, Rust and deployment files.
     Check(CheckArgs),
+    #[cfg(unix)]
+    Demo(DemoArgs),
     Health(HealthArgs),
 }

@@ -2,8 +2,12 @@
 
 mod check;
 mod cli;
+#[cfg(unix)]
+mod demo;
 mod health;
 mod output;
+#[cfg(unix)]
+mod show;
 
 use std::process::ExitCode;
 
@@ -21,6 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match cli::Cli::parse().command {
         cli::Command::Check(args) => check::run(&args),
+        #[cfg(unix)]
+        cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Health(args) => health::run(args),
     }
 }

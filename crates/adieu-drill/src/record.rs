@@ -20,6 +20,8 @@ pub(crate) struct Record {
     pub(crate) stops: Vec<StopTimeline>,
     pub(crate) exits: Vec<Exit>,
     pub(crate) target_report: Option<Value>,
+    /// Which of the stops that is about.
+    pub(crate) target_report_stop: Option<usize>,
 }
 
 /// One end of the program.
@@ -42,12 +44,14 @@ impl Record {
         ends.map(|(took, _)| took).max()
     }
 
-    /// Keeps a stop to be drawn. Of one check the first is kept, and those with a loss.
-    pub(crate) fn draw(&mut self, stop: StopTimeline) {
+    /// Keeps a stop to be drawn, and says which it is then. Of one check the first is kept, and those with a loss.
+    pub(crate) fn draw(&mut self, stop: StopTimeline) -> Option<usize> {
         let known = self.stops.iter().any(|other| other.check == stop.check);
         if !known || (stop.requests.iter().any(|bar| bar.fate.lost()) && self.stops.len() < 12) {
             self.stops.push(stop);
+            return Some(self.stops.len() - 1);
         }
+        None
     }
 }
 

@@ -71,6 +71,7 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
     report.recommendation = record.worst().map(Recommendation::from_worst);
     report.stops = record.stops;
     report.target_report = record.target_report;
+    report.target_report_stop = record.target_report_stop;
     report.starvation = pacer.starvation();
     report.judge();
     Ok(report)

@@ -117,10 +117,11 @@ pub(crate) async fn once(
         Ok(tally) => tally,
         Err(_) => return Ok(Err(Finding::late("the clients did not come to an end"))),
     };
-    draw(stage, &tally, signal, ended);
-    if stage.record.target_report.is_none() {
+    let drawn = draw(stage, &tally, signal, ended);
+    if stage.record.target_report.is_none() && drawn.is_some() {
         let text = std::fs::read(&run.subject.report).unwrap_or_default();
         stage.record.target_report = serde_json::from_slice(&text).ok();
+        stage.record.target_report_stop = drawn;
     }
     run.subject.kill().await;
     Ok(Ok(tally))
@@ -131,7 +132,7 @@ fn draw(
     tally: &Tally,
     signal: Instant,
     ended: Option<crate::process::Ended>,
-) {
+) -> Option<usize> {
     let label = match stage.found.speaks {
         Speaks::Http => "request",
         Speaks::Echo | Speaks::Other => "line",
@@ -143,5 +144,5 @@ fn draw(
         marks: record::marks(signal, stage.drill.signal.name(), ended),
         requests,
         omitted,
-    }));
+    }))
 }

@@ -37,7 +37,7 @@ fn others(report: &Report, shown: &StopTimeline, style: Style) -> String {
         return String::new();
     }
     let words = format!(
-        "  and {}, drawn with --html FILE",
+        "  and {}, drawn in the HTML report",
         words::count(others, "other stop", "other stops")
     );
     format!("{}\n", style.paint(Tone::Aside, &words))
@@ -47,14 +47,14 @@ fn notes(report: &Report, style: Style) -> String {
     let mut notes = Vec::new();
     if let Some(starved) = &report.starvation {
         let words = format!(
-            "The drill itself was short of processor time: late {} by up to {}. {}",
+            "The drill itself was short of processor time, late {} by up to {}: {}.",
             words::count(
                 usize::try_from(starved.times).unwrap_or(usize::MAX),
                 "time",
                 "times"
             ),
             words::millis(starved.worst_ms),
-            words::tame(&starved.note),
+            words::tame(starved.note.trim_end_matches('.')),
         );
         notes.push((Some(Tone::Careful), words));
     }

@@ -121,7 +121,7 @@ pub struct Starvation {
     pub worst_ms: f64,
     /// How many times it was late by more than it may be.
     pub times: u64,
-    /// One sentence: what was done about it.
+    /// What was done about it, to follow a colon.
     pub note: String,
 }
 

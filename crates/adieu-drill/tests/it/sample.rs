@@ -99,7 +99,7 @@ pub(crate) fn failing() -> Report {
     report.starvation = Some(Starvation {
         worst_ms: 87.5,
         times: 4,
-        note: "Times in this report may be longer by as much.".to_owned(),
+        note: "times in this report may be longer by as much".to_owned(),
     });
     report.judge();
     report

@@ -45,7 +45,7 @@ pub(super) fn starvation(report: &Report) -> Markup {
                 p {
                     strong { "The drill itself was short of processor time: " }
                     "it was late " (words::count(usize::try_from(starved.times).unwrap_or(usize::MAX), "time", "times"))
-                    " by up to " (words::millis(starved.worst_ms)) ". " (starved.note)
+                    " by up to " (words::millis(starved.worst_ms)) "; " (starved.note)
                 }
             }
         }

@@ -1,0 +1,24 @@
+//! What `adieu demo` understands: next to nothing.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Drill a service built into this program: see what a stop under load looks like when nothing is lost.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit code: 0 all passed, 1 a check failed, 2 wrong usage, 4 the service could not be started."
+)]
+pub(crate) struct DemoArgs {
+    /// Where the report goes, as one page for a browser.
+    #[arg(long, value_name = "FILE", default_value = "adieu-demo.html")]
+    pub(crate) html: PathBuf,
+
+    /// Be the service, on this port. The drill starts this program again with it.
+    #[arg(long, value_name = "PORT", hide = true, requires = "admin")]
+    pub(crate) serve: Option<u16>,
+
+    /// The service's port for probes.
+    #[arg(long, value_name = "PORT", hide = true, requires = "serve")]
+    pub(crate) admin: Option<u16>,
+}

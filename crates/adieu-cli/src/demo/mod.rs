@@ -1,0 +1,10 @@
+//! `adieu demo`: a service of ours, drilled before your eyes.
+
+mod args;
+mod hold;
+mod routes;
+mod run;
+mod service;
+
+pub(crate) use args::DemoArgs;
+pub(crate) use run::run;

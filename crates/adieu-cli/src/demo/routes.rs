@@ -1,0 +1,83 @@
+//! The flagship's routes: each a kind of answer that a stop must end well.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use adieu::Stopping;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Query;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+use futures_util::stream::{self, Stream};
+
+pub(super) fn router() -> Router {
+    Router::new()
+        .route("/", get(async || "hello\n"))
+        .route("/slow", get(slow))
+        .route("/stream", get(chunks))
+        .route("/large", get(large))
+        .route("/sse", get(events))
+        .route("/ws", any(websocket))
+        .route("/upload", post(upload))
+}
+
+async fn slow(Query(query): Query<std::collections::HashMap<String, u64>>) -> String {
+    // Nobody's question takes longer than a minute.
+    let ms = query.get("ms").copied().unwrap_or(100).min(60_000);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+    format!("slept {ms} ms\n")
+}
+
+/// Ten chunks, 100 ms apart: under way when the stop comes, they still all arrive.
+async fn chunks() -> Body {
+    Body::from_stream(stream::unfold(0, async |number| {
+        if number == 10 {
+            return None;
+        }
+        if number > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let chunk = Bytes::from(format!("chunk {number}\n"));
+        Some((Ok::<_, Infallible>(chunk), number + 1))
+    }))
+}
+
+/// More than the buffers of a connection hold.
+async fn large() -> Bytes {
+    Bytes::from(vec![b'x'; 16 << 20])
+}
+
+/// Events without end, except the stop: then the last one says goodbye.
+async fn events(stop: Stopping) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let events = stream::unfold(Some((stop, 0_u64)), async |state| {
+        let (stop, number) = state?;
+        if number == 0 || stop.sleep(Duration::from_millis(200)).await {
+            let event = Event::default().data(format!("tick {number}"));
+            return Some((Ok(event), Some((stop, number + 1))));
+        }
+        let goodbye = Event::default().event("goodbye").data("going away");
+        Some((Ok(goodbye), None))
+    });
+    Sse::new(events)
+}
+
+async fn websocket(upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(echo).into_response()
+}
+
+/// Echoes messages. The close at the stop is the server's: this handler only sees the client's answer to it.
+async fn echo(mut socket: WebSocket) {
+    while let Some(Ok(message)) = socket.recv().await {
+        let data = matches!(message, Message::Text(_) | Message::Binary(_));
+        if data && socket.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn upload(body: Bytes) -> String {
+    format!("{}\n", body.len())
+}

@@ -1,0 +1,117 @@
+//! From the arguments to the exit code.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use adieu_drill::report::{Level, Report, Verdict};
+use adieu_drill::{CannotDrill, Drill, file, render};
+
+use super::args::DemoArgs;
+use super::hold::{NoReport, hold};
+use super::service;
+use crate::output::{self, Ending};
+use crate::show;
+
+/// Runs the command.
+pub(crate) fn run(args: &DemoArgs) -> ExitCode {
+    if let (Some(port), Some(admin)) = (args.serve, args.admin) {
+        return service::serve(port, admin);
+    }
+    match demo(&args.html) {
+        Ok(ending) => ending.into(),
+        Err(code) => code,
+    }
+}
+
+fn demo(page: &Path) -> Result<Ending, ExitCode> {
+    let usage = |problem: String| {
+        output::error(problem);
+        ExitCode::from(Ending::Usage)
+    };
+    may_replace(page).map_err(usage)?;
+    file::check_writable(page).map_err(|error| usage(error.to_string()))?;
+    let program = env::current_exe()
+        .map_err(|error| usage(format!("this program does not know where it is: {error}")))?;
+    output::note(
+        "starting a service built into this program, putting load on it, and stopping it again and again",
+    );
+    let mut report = hold(drill(&program)).map_err(ended)?;
+    // Where this program lies on this machine is nobody else's business.
+    "adieu".clone_into(&mut report.target.command[0]);
+    // A reader that stopped reading has what it wanted.
+    let _ = io::stdout()
+        .lock()
+        .write_all(render::text(&report, show::style()).as_bytes());
+    file::write(page, render::html(&report).as_bytes())
+        .map_err(|error| usage(error.to_string()))?;
+    output::note(format!(
+        "the whole report, for a browser: {}",
+        page.display()
+    ));
+    Ok(ending(&report))
+}
+
+fn drill(program: &Path) -> Drill {
+    let program = program.display().to_string();
+    let words = ["demo", "--serve", "{port}", "--admin", "{port2}"].map(str::to_owned);
+    Drill::command([program].into_iter().chain(words))
+        .name("the flagship service")
+        .http("http://127.0.0.1:{port}/")
+        .slow("/slow?ms={ms}")
+        .stream("/stream")
+        .large("/large")
+        .sse("/sse")
+        .ws("/ws")
+        .upload("/upload")
+        .readiness("http://127.0.0.1:{port2}/readyz")
+        .liveness("http://127.0.0.1:{port2}/livez")
+        .level(Level::Quick)
+        .progress(show::Bars::new())
+}
+
+fn ending(report: &Report) -> Ending {
+    match report.verdict {
+        Verdict::Passed => Ending::Clean,
+        Verdict::Failed => Ending::Findings,
+    }
+}
+
+/// A file that a demo did not write is not ours to replace.
+fn may_replace(page: &Path) -> Result<(), String> {
+    let mut beginning = Vec::new();
+    match File::open(page).and_then(|file| file.take(2_048).read_to_end(&mut beginning)) {
+        Ok(_) if !page.is_file() || render::is_report(&String::from_utf8_lossy(&beginning)) => {
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // A directory is named as one by whoever tries to write.
+        Err(_) if page.is_dir() => Ok(()),
+        Ok(_) | Err(_) => Err(format!(
+            "{} is there and is no drill report, so it is left alone; name another with --html FILE",
+            page.display()
+        )),
+    }
+}
+
+fn ended(reason: NoReport) -> ExitCode {
+    match reason {
+        NoReport::Interrupted => {
+            output::note("interrupted; everything that was started is ended");
+            ExitCode::from(130)
+        }
+        NoReport::Runtime(error) => {
+            output::error(format!("no runtime for the drill: {error}"));
+            ExitCode::from(Ending::Usage)
+        }
+        NoReport::Cannot(cannot) => {
+            output::error(&cannot);
+            match cannot {
+                CannotDrill::Start(_) => ExitCode::from(4),
+                _ => ExitCode::from(Ending::Usage),
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The flagship: an adieu service with every kind of answer and a port for probes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{ExitCode, Termination};
+use std::time::Duration;
+
+use super::routes;
+
+/// Serves until it is told to stop.
+pub(super) fn serve(port: u16, admin: u16) -> ExitCode {
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
+    adieu::service("flagship")
+        .grace(Duration::from_secs(10))
+        .run(async move |app: &mut adieu::App| {
+            app.admin(local(admin)).await?;
+            let listener = app.listen("web", local(port)).await?;
+            app.http(listener, routes::router());
+            Ok(())
+        })
+        .report()
+}
