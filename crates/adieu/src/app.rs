@@ -144,6 +144,53 @@ impl App {
         )
     }
 
+    /// Starts a worker: work in steps, with a cursor that survives. Its state is kept in the store under the worker's
+    /// name.
+    ///
+    /// It is stopped at [`Worker::until_stop`](crate::Worker::until_stop) only: a step that was begun is finished, and
+    /// what was reported by [`Worker::checkpoint`](crate::Worker::checkpoint) is saved on the way out. After a
+    /// crash it goes on from the last checkpoint that was saved. A panic saves nothing more.
+    ///
+    /// ```
+    /// use adieu::{App, FileStore, Worker};
+    ///
+    /// async fn setup(app: &mut App) -> adieu::Result {
+    ///     let store = app.store(FileStore::open("/var/lib/orders")).await?;
+    ///     app.worker("importer", store, import);
+    ///     Ok(())
+    /// }
+    ///
+    /// async fn import(mut worker: Worker<u64>) -> adieu::Result {
+    ///     let mut last = worker.resume().await?.unwrap_or(0);
+    ///     while let Some(id) = worker.until_stop(next_order(last)).await {
+    ///         // …
+    ///         last = id;
+    ///         worker.checkpoint(&last).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// async fn next_order(after: u64) -> u64 {
+    ///     after + 1
+    /// }
+    /// ```
+    #[cfg(feature = "state")]
+    #[track_caller]
+    pub fn worker<C, F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        store: crate::StoreHandle,
+        work: F,
+    ) -> crate::WorkerPart<'_, C>
+    where
+        C: serde::Serialize + serde::de::DeserializeOwned + Send + 'static,
+        F: FnMut(crate::Worker<C>) -> Fut + Send + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        crate::WorkerPart::new(self, name.into(), Location::caller(), store, work)
+    }
+
     /// Runs blocking code as a part of the service, on the runtime's pool for it.
     ///
     /// It cannot be cancelled; give it a look at [`Stop::is_requested`] now and then. What does not end by

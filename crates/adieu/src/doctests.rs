@@ -21,6 +21,12 @@ pages! {
     Health = "health.md";
     #[cfg(all(feature = "axum", feature = "tls"))]
     Servers = "servers.md";
+    #[cfg(feature = "state")]
+    State = "state.md";
+    #[cfg(feature = "state")]
+    Workers = "workers.md";
+    #[cfg(all(feature = "state", feature = "postgres"))]
+    OneToMany = "one-to-many.md";
     #[cfg(feature = "testing")]
     Testing = "testing.md";
 }

@@ -71,6 +71,8 @@ pub mod testing;
 pub use admin::{Admin, AdminBody, AdminFuture, AdminPort, AdminRoutes, CheckPart};
 pub use app::{App, ShutdownHandle};
 pub use component::{BlockingPart, ConsumerPart, Ending, HookPart, Resource, TaskPart};
+#[cfg(feature = "state")]
+pub use component::{Checkpoint, Worker, WorkerPart};
 #[cfg(feature = "net")]
 pub use component::{Conn, TcpPart};
 #[cfg(feature = "http")]
@@ -99,4 +101,10 @@ pub use store::{
     Entry, Expected, FileStore, Record, State, Store, StoreError, StoreFuture, StoreHandle,
     Version, Versioned,
 };
+#[cfg(all(feature = "state", feature = "nats"))]
+pub use store::{NatsConnect, NatsStore};
+#[cfg(all(feature = "state", feature = "postgres"))]
+pub use store::{PostgresConnect, PostgresStore};
+#[cfg(all(feature = "state", feature = "redis"))]
+pub use store::{RedisConnect, RedisStore};
 pub use supervise::Restart;

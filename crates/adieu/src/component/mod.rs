@@ -12,6 +12,8 @@ mod store;
 mod task;
 #[cfg(feature = "net")]
 mod tcp;
+#[cfg(feature = "state")]
+mod worker;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,6 +32,8 @@ pub use store::StorePart;
 pub use task::{BlockingPart, TaskPart};
 #[cfg(feature = "net")]
 pub use tcp::{Conn, TcpPart};
+#[cfg(feature = "state")]
+pub use worker::{Checkpoint, Worker, WorkerPart};
 
 pub(crate) use resource::resource;
 pub(crate) use task::{again, once};

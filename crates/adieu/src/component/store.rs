@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
 use std::panic::Location;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::resource;
 use crate::core::Core;
 use crate::error::{BoxError, Error};
 use crate::stop::Stop;
-use crate::store::{Store, StoreHandle};
+use crate::store::{FileStore, Store, StoreHandle};
 
 /// A store about to open. Await it to open it; made by [`App::store`](crate::App::store).
 ///
@@ -24,6 +25,7 @@ pub struct StorePart<'app, O> {
     place: &'static Location<'static>,
     open: O,
     limit: Option<Duration>,
+    fallback: Option<PathBuf>,
 }
 
 impl<'app, O> StorePart<'app, O> {
@@ -34,12 +36,24 @@ impl<'app, O> StorePart<'app, O> {
             place,
             open,
             limit: None,
+            fallback: None,
         }
     }
 
     /// Its name in the report, `store` without this. A second store needs one of its own.
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// A folder on this machine for last saves: if the store is on a server that is gone while the service stops, they
+    /// are kept there, and handed in when the state is loaded at the next start. If somebody else has saved since,
+    /// the store is right.
+    ///
+    /// For state that has one owner: [`State::save`](crate::State::save) and checkpoints of workers. A
+    /// compare-and-swap is never answered by a file.
+    pub fn fallback(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.fallback = Some(folder.into());
         self
     }
 
@@ -63,7 +77,15 @@ where
     fn into_future(self) -> Self::IntoFuture {
         let stop = Stop::new(Arc::clone(self.core));
         let open = self.open.into_future();
-        let open = async move { open.await.map(|store| StoreHandle::within(store, stop)) };
+        let fallback = self.fallback;
+        let open = async move {
+            let files = match fallback {
+                Some(folder) => Some(FileStore::open(folder).await?),
+                None => None,
+            };
+            let store = open.await.map_err(Into::into)?;
+            Ok::<_, BoxError>(StoreHandle::within(store, stop, files))
+        };
         let mut part = resource(self.core, self.name, self.place, open)
             .stop(|store: StoreHandle| async move { store.close().await });
         if let Some(limit) = self.limit {

@@ -101,31 +101,47 @@ impl<'app> TaskPart<'app> {
         self.limit = Some(limit);
         self
     }
+}
 
-    fn start(&mut self, code: Code) -> Result<(), Error> {
-        let core = Arc::clone(&self.app.core);
-        let name = std::mem::take(&mut self.name);
-        let id = core.register(name, PartKind::Task, self.place, self.limit)?;
-        let stop = Stop::new(Arc::clone(&core));
-        match code {
-            Code::Once(code) => launch(&core, id, supervise::once(stop, id, self.on_failure, code)),
-            Code::Again(restart, code) => {
-                launch(
-                    &core,
-                    id,
-                    supervise::again(stop, id, restart, self.on_failure, code),
-                );
-            }
-        }
-        Ok(())
+/// Registers work of this kind, and starts it under supervision.
+pub(super) fn begin(
+    app: &App,
+    kind: PartKind,
+    name: Cow<'static, str>,
+    place: &'static Location<'static>,
+    limit: Option<Duration>,
+    on_failure: OnFailure,
+    code: Code,
+) -> Result<(), Error> {
+    let core = &app.core;
+    let id = core.register(name, kind, place, limit)?;
+    let stop = Stop::new(Arc::clone(core));
+    match code {
+        Code::Once(code) => launch(core, id, supervise::once(stop, id, on_failure, code)),
+        Code::Again(restart, code) => launch(
+            core,
+            id,
+            supervise::again(stop, id, restart, on_failure, code),
+        ),
     }
+    Ok(())
 }
 
 impl Drop for TaskPart<'_> {
     fn drop(&mut self) {
-        if let Some(code) = self.code.take()
-            && let Err(error) = self.start(code)
-        {
+        let Some(code) = self.code.take() else { return };
+        let name = std::mem::take(&mut self.name);
+        let kind = PartKind::Task;
+        let begun = begin(
+            self.app,
+            kind,
+            name,
+            self.place,
+            self.limit,
+            self.on_failure,
+            code,
+        );
+        if let Err(error) = begun {
             self.app.misuse(error);
         }
     }

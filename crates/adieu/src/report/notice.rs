@@ -17,6 +17,8 @@ pub enum PartKind {
     Resource,
     /// A task of the service.
     Task,
+    /// Works in steps, with checkpoints.
+    Worker,
     /// Code on the blocking pool.
     Blocking,
     /// A TCP or Unix socket server.
@@ -40,6 +42,7 @@ impl PartKind {
         match self {
             Self::Resource => Role::Resource,
             Self::Task
+            | Self::Worker
             | Self::Blocking
             | Self::Tcp
             | Self::Http
@@ -63,6 +66,7 @@ impl PartKind {
         match self {
             Self::Resource => "resource",
             Self::Task => "task",
+            Self::Worker => "worker",
             Self::Blocking => "blocking",
             Self::Tcp => "tcp",
             Self::Http => "http",

@@ -70,8 +70,8 @@ pub struct Record {
 /// - A save that has returned is durable, as far as the store can tell, and seen by every later load.
 /// - Of several saves that expect the same version, exactly one succeeds; the others are
 ///   [conflicts](StoreError::conflict).
-/// - Dropping a future leaves the old entry or the new one, never something between, and a save that was dropped
-///   does not replace one that was begun after it.
+/// - Dropping a future leaves the old entry or the new one, never something between. A save that was dropped may
+///   still arrive; one with an expected version then does so only if nothing else has.
 /// - An error that may pass by itself is [unavailable](StoreError::unavailable): only those are tried again.
 pub trait Store: Send + Sync + 'static {
     /// The last entry saved under the key, if there is one.

@@ -1,16 +1,20 @@
 //! The store as a program holds it: shared, patient, and inside the budget of the stop.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
-use super::error::StoreError;
+use super::error::{Kind, StoreError};
+use super::fallback::{Fallback, Unsaved};
+use super::file::FileStore;
 use super::state::State;
 use crate::retry::jitter;
 use crate::stop::Stop;
@@ -37,21 +41,40 @@ pub struct StoreHandle {
 struct Inner {
     store: Box<dyn Store>,
     stop: Option<Stop>,
+    fallback: Option<Fallback>,
+    /// The last version of each key that we know of; only kept for the fallback.
+    seen: Mutex<HashMap<String, Version>>,
+    closed: AtomicBool,
+}
+
+/// Who saves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Saver {
+    /// The only one who does: what it saves last may wait in a file until the store is back.
+    Owner,
+    /// One of several, for whom only the store's answer counts.
+    Rival,
 }
 
 impl StoreHandle {
     /// A handle outside of any service: whoever makes it closes it. In `setup`, use
     /// [`App::store`](crate::App::store).
     pub fn new(store: impl Store) -> Self {
-        Self::build(Box::new(store), None)
+        Self::build(Box::new(store), None, None)
     }
 
-    pub(crate) fn within(store: impl Store, stop: Stop) -> Self {
-        Self::build(Box::new(store), Some(stop))
+    pub(crate) fn within(store: impl Store, stop: Stop, fallback: Option<FileStore>) -> Self {
+        Self::build(Box::new(store), Some(stop), fallback.map(Fallback::new))
     }
 
-    fn build(store: Box<dyn Store>, stop: Option<Stop>) -> Self {
-        let inner = Arc::new(Inner { store, stop });
+    fn build(store: Box<dyn Store>, stop: Option<Stop>, fallback: Option<Fallback>) -> Self {
+        let inner = Arc::new(Inner {
+            store,
+            stop,
+            fallback,
+            seen: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
         Self { inner }
     }
 
@@ -69,11 +92,80 @@ impl StoreHandle {
     /// # Errors
     /// What was to be written last could not be.
     pub async fn close(&self) -> Result<(), StoreError> {
-        self.inner.store.close().await
+        self.inner.closed.store(true, Ordering::Release);
+        let closed = self.inner.store.close().await;
+        if let Some(fallback) = &self.inner.fallback {
+            fallback.close().await?;
+        }
+        closed
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        match self.inner.closed.load(Ordering::Acquire) {
+            true => Err(StoreError::new(Kind::Closed)),
+            false => Ok(()),
+        }
     }
 
     pub(super) async fn load(&self, key: &str) -> Result<Option<Record>, StoreError> {
-        self.persist(|| self.inner.store.load(key)).await
+        self.check_open()?;
+        let found = self.persist(|| self.inner.store.load(key)).await?;
+        let Some(fallback) = &self.inner.fallback else {
+            return Ok(found);
+        };
+        let found = match fallback.unsaved(key).await? {
+            Some(unsaved) => self.hand_in(key, found, fallback, unsaved).await?,
+            None => found,
+        };
+        if let Some(found) = &found {
+            self.see(key, found.version);
+        }
+        Ok(found)
+    }
+
+    /// Gives the store what it has missed, unless somebody else has worked on meanwhile. Dropped half-way, the next
+    /// load does it.
+    async fn hand_in(
+        &self,
+        key: &str,
+        found: Option<Record>,
+        fallback: &Fallback,
+        unsaved: Unsaved,
+    ) -> Result<Option<Record>, StoreError> {
+        let mut entry = unsaved.entry.clone();
+        entry.stamp = stamp();
+        let saved = self.try_to_save(key, unsaved.expected, &entry).await;
+        let found = match saved {
+            Ok(version) => {
+                tracing::info!(
+                    key,
+                    "what was kept in the fallback file is in the store now"
+                );
+                Some(Record { version, entry })
+            }
+            Err(error) if error.is_conflict() => {
+                tracing::warn!(
+                    key,
+                    "what was kept in the fallback file is not used: the store has something newer ({error})"
+                );
+                found
+            }
+            Err(error) => return Err(error),
+        };
+        fallback.settle(key, unsaved).await?;
+        Ok(found)
+    }
+
+    fn see(&self, key: &str, version: Version) {
+        let mut seen = self
+            .inner
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match seen.get_mut(key) {
+            Some(last) => *last = version,
+            None => drop(seen.insert(key.to_owned(), version)),
+        }
     }
 
     /// Dropped half-way, the old entry or the new one is there.
@@ -82,13 +174,60 @@ impl StoreHandle {
         key: &str,
         expected: Expected,
         mut entry: Entry,
+        saver: Saver,
     ) -> Result<Version, StoreError> {
-        entry.stamp = RandomState::new().hash_one(&entry.value);
-        let saving = self.try_to_save(key, expected, &entry);
+        self.check_open()?;
+        entry.stamp = stamp();
+        let saving = async {
+            let saved = self.try_to_save(key, expected, &entry).await;
+            match (&saved, &self.inner.fallback) {
+                (Ok(version), Some(_)) => self.see(key, *version),
+                (Err(error), Some(fallback))
+                    if error.is_unavailable() && saver == Saver::Owner && self.is_stopping() =>
+                {
+                    return self.fall_back(key, expected, &entry, fallback, error).await;
+                }
+                _ => {}
+            }
+            saved
+        };
         match &self.inner.stop {
             Some(stop) => stop.shield(saving).await,
             None => saving.await,
         }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.inner.stop.as_ref().is_some_and(Stop::is_requested)
+    }
+
+    /// The version that the store has, as far as we know, stays what it is: 0 for none.
+    async fn fall_back(
+        &self,
+        key: &str,
+        expected: Expected,
+        entry: &Entry,
+        fallback: &Fallback,
+        why: &StoreError,
+    ) -> Result<Version, StoreError> {
+        let after = match expected {
+            Expected::Version(version) => Some(version),
+            Expected::Absent => None,
+            Expected::Any => {
+                let seen = self
+                    .inner
+                    .seen
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                seen.get(key).copied()
+            }
+        };
+        fallback.keep(key, after, entry).await?;
+        tracing::warn!(
+            key,
+            "{why}; it is kept in the fallback file, and handed in at the next start"
+        );
+        Ok(after.unwrap_or(Version(0)))
     }
 
     async fn try_to_save(
@@ -106,10 +245,12 @@ impl StoreHandle {
             .await;
         match saved {
             // Not the first try: an earlier one may have arrived, and only its answer was lost.
-            Err(error) if error.is_conflict() && tries > 1 => match self.load(key).await {
-                Ok(Some(found)) if found.entry.stamp == entry.stamp => Ok(found.version),
-                _ => Err(error),
-            },
+            Err(error) if error.is_conflict() && tries > 1 => {
+                match self.persist(|| self.inner.store.load(key)).await {
+                    Ok(Some(found)) if found.entry.stamp == entry.stamp => Ok(found.version),
+                    _ => Err(error),
+                }
+            }
             Err(error) if error.is_unavailable() => Err(error.not_saved(key)),
             saved => saved,
         }
@@ -176,6 +317,11 @@ impl StoreHandle {
             .get_or_insert_with(|| Instant::now() + AFTER_THE_DRAIN);
         timeout_at(last, future).await.ok()
     }
+}
+
+/// No two saves have the same. The hasher's keys are random and differ each time.
+fn stamp() -> u64 {
+    RandomState::new().hash_one(0)
 }
 
 /// How long something may be tried.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::contract::{Entry, Expected, Version};
 use super::error::{Kind, StoreError};
-use super::handle::StoreHandle;
+use super::handle::{Saver, StoreHandle};
 
 /// A piece of state under a key of a [store](StoreHandle): load it, save it, or save it only if nobody else has.
 ///
@@ -110,7 +110,7 @@ impl<T: Serialize + DeserializeOwned> State<T> {
     /// # Errors
     /// The store is not available, is full or is closed. What was saved before is intact.
     pub async fn save(&self, value: &T) -> Result<Version, StoreError> {
-        self.put(Expected::Any, value).await
+        self.keep(Expected::Any, self.entry(value)?).await
     }
 
     /// Saves the value if the last save is still this one.
@@ -139,10 +139,21 @@ impl<T: Serialize + DeserializeOwned> State<T> {
 
     async fn put(&self, expected: Expected, value: &T) -> Result<Version, StoreError> {
         let entry = self.entry(value)?;
-        self.store.save(&self.key, expected, entry).await
+        let saver = Saver::Rival;
+        self.store.save(&self.key, expected, entry, saver).await
     }
 
-    fn entry(&self, value: &T) -> Result<Entry, StoreError> {
+    /// Saves for the one who owns this state.
+    pub(crate) async fn keep(
+        &self,
+        expected: Expected,
+        entry: Entry,
+    ) -> Result<Version, StoreError> {
+        let saver = Saver::Owner;
+        self.store.save(&self.key, expected, entry, saver).await
+    }
+
+    pub(crate) fn entry(&self, value: &T) -> Result<Entry, StoreError> {
         let value = serde_json::to_string(value).map_err(|cause| {
             let key = self.key.to_string();
             StoreError::new(Kind::NotJson { key, cause })

@@ -218,7 +218,8 @@ fn disorder(report: &Report) -> Vec<String> {
             }
             Notice::Settled { part, kind, .. } => {
                 *settled.entry(part).or_default() += 1;
-                if closing && matches!(kind, PartKind::Task | PartKind::Blocking) {
+                if closing && matches!(kind, PartKind::Task | PartKind::Worker | PartKind::Blocking)
+                {
                     broken.push(format!("a resource was closed before `{part}` had ended"));
                 }
             }

@@ -217,19 +217,20 @@ async fn large_and_odd_values_survive(store: &StoreHandle) -> Result<(), BoxErro
     Ok(())
 }
 
-/// Polled so many times and then dropped, for every number until it completes.
+/// Polled so many times and then dropped: there is the old entry or the new one, and nothing arrives later than
+/// something else.
 async fn a_dropped_save_leaves_old_or_new(store: &impl Store) -> Result<(), BoxError> {
     let entry = |number: u64| Entry {
         format: 1,
         stamp: number,
         value: format!("{{\"last_id\":{number}}}"),
     };
-    store.save("dropped", Expected::Any, &entry(0)).await?;
-    let mut last = 0;
+    store.save("dropped", Expected::Absent, &entry(0)).await?;
     for number in 1..=20 {
+        let found = store.load("dropped").await?.expect("it is there");
         let next = entry(number);
         {
-            let mut saving = pin!(store.save("dropped", Expected::Any, &next));
+            let mut saving = pin!(store.save("dropped", Expected::Version(found.version), &next));
             for _ in 0..number / 2 {
                 if saving
                     .as_mut()
@@ -241,18 +242,28 @@ async fn a_dropped_save_leaves_old_or_new(store: &impl Store) -> Result<(), BoxE
                 tokio::task::yield_now().await;
             }
         }
-        let found = store.load("dropped").await?.expect("it is there").entry;
-        let found: Cursor = serde_json::from_str(&found.value)?;
-        assert!(
-            found.last_id >= last && found.last_id <= number,
-            "{found:?} after {last}"
+        // What was dropped arrives before this or never.
+        let settled = loop {
+            let before = store.load("dropped").await?.expect("it is there");
+            assert!([&found.entry.value, &next.value].contains(&&before.entry.value));
+            match store
+                .save(
+                    "dropped",
+                    Expected::Version(before.version),
+                    &entry(100 + number),
+                )
+                .await
+            {
+                Ok(version) => break version,
+                Err(error) => assert!(error.is_conflict(), "{error}"),
+            }
+        };
+        let last = store.load("dropped").await?.expect("it is there");
+        assert_eq!(
+            (last.version, last.entry.value),
+            (settled, entry(100 + number).value)
         );
-        last = found.last_id;
     }
-    // What was begun last is there in the end, whatever was dropped before.
-    store.save("dropped", Expected::Any, &entry(100)).await?;
-    let found = store.load("dropped").await?.expect("it is there");
-    assert_eq!(found.entry.value, entry(100).value);
     Ok(())
 }
 

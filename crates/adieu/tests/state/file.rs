@@ -224,3 +224,31 @@ async fn what_is_no_folder_is_said() -> Result<(), BoxError> {
     assert_eq!(store.path("a/b.c")?, folder.path().join("a%2Fb%2Ec.json"));
     Ok(())
 }
+
+/// A save that nobody waits for any more is still written before one that was begun later.
+#[tokio::test]
+async fn saves_are_written_in_the_order_of_their_beginning() -> Result<(), BoxError> {
+    use std::task::{Context, Waker};
+    let folder = TempDir::new()?;
+    let store = StoreHandle::new(FileStore::open(folder.path()).await?);
+    let state = store.state::<Cursor>("importer");
+    for number in (0..40).step_by(2) {
+        let earlier = cursor(number);
+        {
+            let mut dropped = std::pin::pin!(state.save(&earlier));
+            assert!(
+                dropped
+                    .as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()))
+                    .is_pending()
+            );
+        }
+        state.save(&cursor(number + 1)).await?;
+        let found = state.load().await?.expect("it was saved");
+        assert_eq!(
+            (found.value, found.version.0),
+            (cursor(number + 1), number + 2)
+        );
+    }
+    Ok(())
+}

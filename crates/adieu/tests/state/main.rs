@@ -6,3 +6,8 @@ mod file;
 #[cfg(unix)]
 mod full_disk;
 mod in_service;
+#[cfg(unix)]
+mod killed;
+#[cfg(all(unix, any(feature = "postgres", feature = "redis", feature = "nats")))]
+mod servers;
+mod workers;
