@@ -1,0 +1,7 @@
+//! The worker as a process: stopped, killed, started again, and started wrongly.
+#![cfg(unix)]
+
+mod child;
+mod killed;
+mod refused;
+mod stopped;
