@@ -26,6 +26,7 @@ names; all that need no tool if none is given:
   serve      a request to an HTTP or echo server, and the memory of its connection
   idle       wake-ups of an idle service
   watchdog   what the watchdog costs
+  checkpoint a checkpoint, beside the bare calls that make a file durable
   count      instructions to spawn and finish a task; needs valgrind
   load       requests a second of the drill's load client; needs wrk
 
@@ -42,7 +43,15 @@ exit code: 0 all bars hold, 1 one does not or a program failed, 2 usage
 ";
 
 const USUAL: &[&str] = &[
-    "spawn", "memory", "stop", "signal", "exit", "serve", "idle", "watchdog",
+    "spawn",
+    "memory",
+    "stop",
+    "signal",
+    "exit",
+    "serve",
+    "idle",
+    "watchdog",
+    "checkpoint",
 ];
 const COUNT: &str = "count";
 /// Those that need a tool of somebody else's.
