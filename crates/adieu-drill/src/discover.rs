@@ -65,13 +65,14 @@ pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
         blanks: &run.subject.blanks,
         everything: nonsense,
     };
-    let (slow, stream, sse, ws, upload, readiness, liveness, h2) = tokio::join!(
+    let (slow, stream, large, sse, ws, upload, readiness, liveness, h2) = tokio::join!(
         looker.first(
             &given.slow,
             &["/slow?ms={ms}", "/sleep?ms={ms}", "/delay?ms={ms}"],
             Kind::Slow
         ),
         looker.first(&given.stream, &["/stream"], Kind::Stream),
+        looker.first(&given.large, &["/large", "/big"], Kind::Large),
         looker.first(&given.sse, &["/sse", "/events"], Kind::Sse),
         looker.first(&given.ws, &["/ws", "/websocket"], Kind::WebSocket),
         looker.first(&given.upload, &["/upload"], Kind::Upload),
@@ -89,7 +90,7 @@ pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
     );
     Found {
         slow,
-        large: given.large.clone().or_else(|| stream.clone()),
+        large: large.or_else(|| stream.clone()),
         stream,
         sse,
         ws,
@@ -105,6 +106,7 @@ pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
 enum Kind {
     Slow,
     Stream,
+    Large,
     Sse,
     WebSocket,
     Upload,
@@ -144,6 +146,13 @@ impl Looker<'_> {
                 takes(&late).await? >= LATE && takes(&at_once).await? < LATE / 2
             }
             Kind::Stream => takes(&place(path)?).await? >= LATE / 4,
+            Kind::Large => {
+                let place = place(path)?;
+                let answer = Wire::ask_within(&place, &place.request(), PATIENCE)
+                    .await
+                    .ok()?;
+                answer.head.status == 200 && answer.body.length > 1 << 20
+            }
             Kind::Sse => {
                 let place = place(path)?;
                 let mut wire = Wire::open(&place.target()).await.ok()?;

@@ -10,6 +10,7 @@ use crate::process::{Launch, Ready};
 use crate::progress::{Progress, Silent};
 use crate::report::{Level, Report};
 use crate::run;
+use crate::select;
 use crate::signal::StopSignal;
 
 /// A drill about to be held.
@@ -330,6 +331,15 @@ impl Drill {
     pub fn progress(mut self, progress: impl Progress + 'static) -> Self {
         self.progress = Arc::new(progress);
         self
+    }
+
+    /// Whether what was asked for makes sense, without starting anything.
+    ///
+    /// # Errors
+    ///
+    /// With what does not, and what to do.
+    pub fn validate(&self) -> Result<(), CannotDrill> {
+        select::plan(self).map(drop)
     }
 
     /// Holds the drill. Needs a tokio runtime with time and I/O. Dropped before its end, it kills every process it

@@ -53,8 +53,4 @@ impl Finding {
         self.measured = Some(measured.into());
         self
     }
-
-    pub(crate) fn is_passed(&self) -> bool {
-        self.outcome == Outcome::Passed
-    }
 }

@@ -6,9 +6,6 @@
 //! The [`Report`](report::Report) is what a drill leaves: a verdict, every check with its evidence, and the timeline of
 //! each stop. [`Progress`](progress::Progress) hears about the checks while they run.
 
-// The checks of the next commits use what is not used yet.
-#![allow(dead_code, unused_imports)]
-
 #[cfg(unix)]
 mod check;
 pub mod compare;
@@ -56,6 +53,13 @@ pub use error::{CannotDrill, CannotStart};
 #[cfg(unix)]
 pub use process::Ready;
 #[cfg(unix)]
+pub use select::find_check;
+#[cfg(unix)]
 pub use signal::StopSignal;
 #[cfg(unix)]
 pub use threshold::duration as parse_duration;
+
+/// The guide's page, so that its code compiles.
+#[cfg(all(doctest, unix))]
+#[doc = include_str!("../../../docs/drill.md")]
+pub struct Guide;

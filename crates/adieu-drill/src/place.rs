@@ -115,7 +115,8 @@ impl Place {
         self
     }
 
-    /// The same server, another path; or another server, if it is a whole URL.
+    /// The same server, another path; or another server, if it is a whole URL. A method may stand before the path,
+    /// and then the body of the drill goes with it: `POST /orders?ms=100`.
     ///
     /// # Errors
     ///
@@ -124,16 +125,25 @@ impl Place {
         if path.contains("://") {
             return Self::parse_url(path);
         }
+        let is_method =
+            |word: &&str| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
+        let method = path.split_once(' ').map(|(word, _)| word).filter(is_method);
+        let path = method.map_or(path, |method| path[method.len()..].trim_start());
         let path = if path.starts_with('/') {
             path.to_owned()
         } else {
             format!("/{path}")
         };
+        let body = if method.is_some() {
+            self.request().body
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             request: Some(Request {
                 // A probe asks with GET whatever the drill sends otherwise.
-                method: "GET".to_owned(),
-                body: Vec::new(),
+                method: method.unwrap_or("GET").to_owned(),
+                body,
                 ..self.request().at(path)
             }),
             ..self.clone()
@@ -160,6 +170,22 @@ mod tests {
         assert_eq!(
             (elsewhere.address.port(), elsewhere.request().path.as_str()),
             (9, "/ready")
+        );
+    }
+
+    #[test]
+    fn a_method_may_stand_before_a_path() {
+        let place = Place::parse_url("http://127.0.0.1:8080/").expect("a URL");
+        let place = place.with_request(|request| request.body = b"tea".to_vec());
+        let post = place.at("POST /orders?ms=1").expect("a path").request();
+        assert_eq!(
+            (&*post.method, &*post.path, &*post.body),
+            ("POST", "/orders?ms=1", &b"tea"[..])
+        );
+        let get = place.at("/a b").expect("a path").request();
+        assert_eq!(
+            (&*get.method, &*get.path, get.body.len()),
+            ("GET", "/a b", 0)
         );
     }
 

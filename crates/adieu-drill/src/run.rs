@@ -143,7 +143,6 @@ impl Hall<'_> {
                 drill: self.drill,
                 scratch: self.scratch,
                 found: self.found,
-                pacer: self.pacer,
                 record: self.record,
                 spec,
                 threshold: threshold.clone(),

@@ -1,6 +1,6 @@
 //! Which checks are run, with what demands, and whether the drill makes sense at all.
 
-use crate::check::{ALL, Spec};
+use crate::check::{ALL, CheckInfo, Spec, checks};
 use crate::drill::Drill;
 use crate::error::CannotDrill;
 use crate::process::{Blanks, Ready};
@@ -55,6 +55,18 @@ fn named(words: &[String]) -> Result<Vec<&'static str>, String> {
         ids.extend(group);
     }
     Ok(ids)
+}
+
+/// The check of this id.
+///
+/// # Errors
+///
+/// With a sentence that has the id that was probably meant.
+pub fn find_check(id: &str) -> Result<CheckInfo, String> {
+    known(id)?;
+    checks()
+        .find(|check| check.id() == id)
+        .ok_or_else(|| format!("`{id}` is no check"))
 }
 
 /// The id of a check, or a sentence with what was probably meant.
@@ -164,10 +176,11 @@ mod tests {
 
     #[test]
     fn a_level_and_names_select() {
+        assert!(ids(&drill().level(Level::Quick)).len() < ids(&drill()).len());
         assert_eq!(ids(&drill().check("port-free")), ["port-free"]);
         assert_eq!(
-            ids(&drill().check("exit").skip("exit-code").skip("exit-in-time")),
-            ["port-free"]
+            ids(&drill().check("readiness").skip("live-while-draining")),
+            ["ready-before-close"]
         );
     }
 

@@ -13,7 +13,6 @@ use crate::discover::Found;
 use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::flight::Flight;
-use crate::pacer::Pacer;
 use crate::place::Place;
 use crate::process::{Blanks, Ended, Form, Subject, describe};
 use crate::progress::Event;
@@ -27,7 +26,6 @@ pub(crate) struct Stage<'a> {
     pub(crate) drill: &'a Drill,
     pub(crate) scratch: &'a Path,
     pub(crate) found: &'a Found,
-    pub(crate) pacer: &'a Pacer,
     pub(crate) record: &'a mut Record,
     pub(crate) spec: &'static Spec,
     pub(crate) threshold: Threshold,
@@ -95,7 +93,7 @@ impl Stage<'_> {
         self.slow(run, self.idle_stop() + beyond)
     }
 
-    /// Waits for its end for as long as the platform would, notes how long it took, and lets nothing live on.
+    /// Waits for its end for as long as the platform would, and notes how long it took.
     pub(crate) async fn see_end(
         &mut self,
         run: &Run,

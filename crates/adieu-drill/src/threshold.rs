@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(crate) enum Threshold {
     /// At most so long.
     Time(Duration),
+    /// At least so long.
+    AtLeast(Duration),
     /// At most so many.
     Count(u64, &'static str),
     /// One of these exit codes.
@@ -19,6 +21,7 @@ impl Threshold {
     pub(crate) fn set(&self, text: &str) -> Result<Self, String> {
         Ok(match self {
             Self::Time(_) => Self::Time(duration(text)?),
+            Self::AtLeast(_) => Self::AtLeast(duration(text)?),
             Self::Count(_, of) => {
                 let count = text.trim().parse();
                 Self::Count(count.map_err(|_| format!("`{text}` is no number"))?, of)
@@ -35,7 +38,7 @@ impl Threshold {
 
     pub(crate) fn time(&self) -> Duration {
         match self {
-            Self::Time(time) => *time,
+            Self::Time(time) | Self::AtLeast(time) => *time,
             Self::Count(..) | Self::Codes(_) => Duration::ZERO,
         }
     }
@@ -43,14 +46,14 @@ impl Threshold {
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Count(count, _) => *count,
-            Self::Time(_) | Self::Codes(_) => 0,
+            Self::Time(_) | Self::AtLeast(_) | Self::Codes(_) => 0,
         }
     }
 
     pub(crate) fn accepts(&self, code: i32) -> bool {
         match self {
             Self::Codes(codes) => codes.iter().any(|one| i32::from(*one) == code),
-            Self::Time(_) | Self::Count(..) => code == 0,
+            Self::Time(_) | Self::AtLeast(_) | Self::Count(..) => code == 0,
         }
     }
 }
@@ -59,6 +62,8 @@ impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Time(time) => write!(f, "at most {}", show(*time)),
+            Self::AtLeast(Duration::ZERO) => f.write_str("before"),
+            Self::AtLeast(time) => write!(f, "at least {} before", show(*time)),
             Self::Count(0, of) => write!(f, "no {of}"),
             Self::Count(count, of) => write!(f, "at most {count} {of}"),
             Self::Codes(codes) => {

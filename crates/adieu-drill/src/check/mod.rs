@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::future::Future;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::Pin;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 
 use rustix::process::Signal;
 
@@ -15,19 +15,44 @@ use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::Threshold;
 
+mod as_pid_1;
+mod backlog_served;
+mod connection_close;
 mod exit_code;
 mod exit_in_time;
 mod fresh_connections;
+mod group_signal;
+mod h2_goaway;
+mod half_head;
+mod hung_handler;
+mod hup_keeps_serving;
 mod idle;
 mod idle_keepalive;
 mod inflight_finishes;
+mod int_twice_forces;
 mod keepalive_race;
 mod listener_refuses;
+mod live_while_draining;
+mod no_orphans;
+mod pipelined;
 mod port_free;
 mod race;
+mod ready_before_close;
+mod resume;
+mod rolling_restart;
+mod signal_storm;
 mod signals;
 mod silent_connection;
+mod slow_reader;
+mod slow_upload;
+mod sse_ends;
+mod state_intact;
+mod stream_whole;
+mod term_at_start;
 mod term_twice;
+mod term_while_reloading;
+mod under_shell;
+mod websocket_1001;
 
 /// What a check is.
 pub(crate) struct Spec {
@@ -63,21 +88,69 @@ pub(crate) type Trying<'s> =
 pub(crate) const ALL: &[&Spec] = &[
     &inflight_finishes::SPEC,
     &listener_refuses::SPEC,
+    &backlog_served::SPEC,
+    &slow_upload::SPEC,
+    &slow_reader::SPEC,
+    &stream_whole::SPEC,
+    &pipelined::SPEC,
+    &connection_close::SPEC,
     &idle_keepalive::SPEC,
     &silent_connection::SPEC,
+    &half_head::SPEC,
     &keepalive_race::SPEC,
     &fresh_connections::SPEC,
+    &h2_goaway::SPEC,
+    &websocket_1001::SPEC,
+    &sse_ends::SPEC,
+    &ready_before_close::SPEC,
+    &live_while_draining::SPEC,
+    &term_at_start::SPEC,
     &term_twice::SPEC,
+    &int_twice_forces::SPEC,
+    &signal_storm::SPEC,
+    &group_signal::SPEC,
+    &term_while_reloading::SPEC,
+    &hup_keeps_serving::SPEC,
     &exit_code::SPEC,
     &exit_in_time::SPEC,
+    &hung_handler::SPEC,
+    &no_orphans::SPEC,
     &port_free::SPEC,
+    &as_pid_1::SPEC,
+    &under_shell::SPEC,
+    &state_intact::SPEC,
+    &resume::SPEC,
+    &rolling_restart::SPEC,
 ];
 
 /// Why a check without traffic of this kind is skipped.
 pub(crate) const NO_HTTP: &str = "it does not speak HTTP";
 pub(crate) const NO_SLOW: &str =
     "no path that answers late was found; give one with --slow \"/slow?ms={ms}\"";
+pub(crate) const NO_RELOAD: &str = "SIGHUP is not said to mean a reload; say it with --reload";
+pub(crate) const NO_TRAFFIC: &str =
+    "no traffic can be put on it: it speaks no HTTP and does not send lines back";
 pub(crate) const NEVER_ENDS: &str = "it does not end at the signal even when idle, so nothing can be said about how; see exit-in-time";
+
+/// Runs a command line of the user's, and gives what it prints; or a sentence, if it does not end with 0.
+pub(crate) async fn shell(command: &str) -> Result<String, String> {
+    let output = tokio::process::Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| format!("sh: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    Err(format!(
+        "`{command}`: {}: {last}",
+        crate::process::describe(output.status)
+    ))
+}
 
 /// As a shell says it: 128 and its number for a signal.
 pub(crate) fn code(status: ExitStatus) -> i32 {

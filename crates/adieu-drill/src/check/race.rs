@@ -70,7 +70,7 @@ pub(crate) async fn stops(stage: &mut Stage<'_>, mode: Mode) -> Result<Finding, 
 }
 
 /// What became of those that were not simply answered.
-fn classes(tally: &Tally) -> String {
+pub(crate) fn classes(tally: &Tally) -> String {
     let classes = [
         (tally.reset, Fate::Reset.words()),
         (tally.closed, Fate::Closed.words()),
@@ -95,9 +95,7 @@ pub(crate) async fn once(
 ) -> Result<Result<Tally, Finding>, CannotDrill> {
     let run = stage.start().await?;
     let Some(load) = load(stage, &run, mode) else {
-        return Ok(Err(Finding::skipped(
-            "no traffic can be put on it: it speaks no HTTP and does not send lines back",
-        )));
+        return Ok(Err(Finding::skipped(super::NO_TRAFFIC)));
     };
     let running = load.start();
     if timeout(PATIENCE * 2, running.answered(WARM)).await.is_err() {

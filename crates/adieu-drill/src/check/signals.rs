@@ -81,7 +81,19 @@ pub(crate) async fn stop_as(
                 .shown(run.last_lines(5)),
         );
     };
-    if super::is_crash(ended.status, run.stop_signal()) {
+    // Below a shell it is the shell that ended; the program is what it left.
+    if matches!(form, Form::BelowShell) {
+        while !run.subject.descendants().is_empty() {
+            if signal.elapsed() > stage.drill.grace {
+                return Ok(
+                    Finding::late(format!("with {what} it {}", stage.never_ended()))
+                        .shown(run.last_lines(5)),
+                );
+            }
+            // Nothing tells of the end of somebody else's child.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    } else if super::is_crash(ended.status, run.stop_signal()) {
         return Ok(Finding::failed(format!(
             "with {what} it crashed: {}",
             describe(ended.status)

@@ -13,8 +13,6 @@ pub(crate) enum Form {
     Plain,
     /// As process 1 of a PID namespace, where no signal has a default.
     PidOne,
-    /// `sh -c COMMAND`, as in the shell form of a Dockerfile.
-    Shell,
     /// Below a shell that stays, as in a script without `exec`.
     BelowShell,
     /// With a listening socket that somebody else holds: descriptor 3, as systemd passes it.
@@ -47,7 +45,6 @@ impl Form {
                 wrapped.extend(command);
                 wrapped
             }
-            Self::Shell => vec!["sh".to_owned(), "-c".to_owned(), quoted(&command)],
             Self::BelowShell => vec![
                 "sh".to_owned(),
                 "-c".to_owned(),

@@ -9,7 +9,7 @@ mod ready;
 mod subject;
 
 pub(crate) use form::{Form, held_socket};
-pub(crate) use kin::{Kin, Reaper};
+pub(crate) use kin::Reaper;
 pub(crate) use launch::Launch;
 pub(crate) use ports::Blanks;
 pub use ready::Ready;

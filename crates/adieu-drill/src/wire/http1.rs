@@ -19,17 +19,13 @@ pub(crate) struct Wire {
     sent: bool,
     /// Bytes of the present answer.
     heard: u64,
-    /// How long each read waits before it happens.
-    reluctance: Duration,
-    /// The longest piece that is read at a time.
-    sip: usize,
 }
 
 /// How a connection ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// With an orderly close, after so many more bytes.
-    Closed(u64),
+    /// With an orderly close.
+    Closed,
     /// With a reset, or some other error.
     Broken(io::Error),
 }
@@ -43,8 +39,6 @@ impl Wire {
                 received: BytesMut::with_capacity(4_096),
                 sent: false,
                 heard: 0,
-                reluctance: Duration::ZERO,
-                sip: 65_536,
             }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Broken::Refused),
             Err(error) => Err(Broken::Unsent(error)),
@@ -69,12 +63,6 @@ impl Wire {
             .unwrap_or_else(|_| Err(Broken::Unsent(io::ErrorKind::TimedOut.into())))?;
         wire.send(&request.bytes(true)).await?;
         wire.answer_within(patience).await
-    }
-
-    /// From now on reads little, and late.
-    pub(crate) const fn read_slowly(&mut self, sip: usize, reluctance: Duration) {
-        self.sip = sip;
-        self.reluctance = reluctance;
     }
 
     /// Sends all of a request.
@@ -169,12 +157,7 @@ impl Wire {
 
     /// Reads until something came, and leaves it.
     pub(crate) async fn more(&mut self) -> io::Result<()> {
-        if !self.reluctance.is_zero() {
-            tokio::time::sleep(self.reluctance).await;
-        }
-        self.received.reserve(self.sip);
-        let mut limited = (&mut self.connection).take(self.sip as u64);
-        let count = limited.read_buf(&mut self.received).await?;
+        let count = self.connection.read_buf(&mut self.received).await?;
         self.heard += count as u64;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -230,17 +213,11 @@ impl Wire {
 
     /// Reads whatever comes, until the connection ends.
     pub(crate) async fn end(&mut self) -> End {
-        let mut count = self.received.len() as u64;
-        self.received.clear();
         loop {
+            self.received.clear();
             match self.more().await {
-                Ok(()) => {
-                    count += self.received.len() as u64;
-                    self.received.clear();
-                }
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return End::Closed(count);
-                }
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return End::Closed,
                 Err(error) => return End::Broken(error),
             }
         }

@@ -1,0 +1,99 @@
+//! The client is told before the connection goes.
+
+use std::time::Duration;
+
+use super::{Spec, Trying};
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::{PATIENCE, Stage};
+use crate::threshold::Threshold;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "connection-close",
+    group: Group::KeepAlive,
+    quick: true,
+    why: "A client that is not told sends its next request on a connection that is about to vanish, and loses it.",
+    how: "Requests on kept connections are in flight when the signal comes, and outlast whatever the program does before \
+          it drains. Their answers must say `Connection: close`.",
+    applies: "Needs a path that answers late (--slow), and a server that keeps connections. HTTP/1.1 only; see h2-goaway.",
+    threshold: |_| Threshold::Count(0, "answers without it"),
+    hints: &[
+        (
+            "axum / hyper",
+            "`graceful_shutdown` on the connection, or adieu's `app.http`",
+        ),
+        (
+            "Go",
+            "`server.Shutdown` does it for requests in flight; `server.SetKeepAlivesEnabled(false)` for all",
+        ),
+        (
+            "Node",
+            "`res.setHeader('Connection', 'close')` from the signal on",
+        ),
+        (
+            "uvicorn",
+            "done for requests in flight with h11 and httptools",
+        ),
+        (
+            "any proxy in front",
+            "let it see the header: it must not reuse the connection",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+const FLIGHTS: usize = 3;
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    if stage.found.slow.is_none() {
+        return Ok(Finding::skipped(super::NO_SLOW));
+    }
+    let run = stage.start().await?;
+    let Some(request) = stage.held(&run, Duration::from_millis(400)) else {
+        return Ok(Finding::skipped(super::NO_SLOW));
+    };
+    let flights = match run.in_flight(&request, FLIGHTS).await {
+        Ok(flights) => flights,
+        Err(broken) => {
+            return Ok(Finding::failed(format!(
+                "the slow path cannot be asked: {broken}"
+            )));
+        }
+    };
+    run.stop();
+    let (mut told, mut untold) = (0, Vec::new());
+    for flight in flights {
+        // Whether it comes at all is the question of inflight-finishes.
+        if let Ok(answer) = flight.land(stage.idle_stop() + PATIENCE).await.result {
+            if answer.head.keep_alive {
+                let said = answer
+                    .field("connection")
+                    .map_or("no Connection field".to_owned(), |value| {
+                        format!("Connection: {value}")
+                    });
+                untold.push(format!("an answer {} with {said}", answer.head.status));
+            } else {
+                told += 1;
+            }
+        }
+    }
+    let total = told + untold.len();
+    if total == 0 {
+        return Ok(Finding::skipped(
+            "no answer came after the signal; see inflight-finishes",
+        ));
+    }
+    let measured = format!("{} of {total} without it", untold.len());
+    if untold.len() as u64 > stage.threshold.count() {
+        return Ok(Finding::failed(format!(
+            "{} of {total} answers after the signal do not say `Connection: close`",
+            untold.len()
+        ))
+        .shown(untold)
+        .measured(measured));
+    }
+    Ok(Finding::passed(format!(
+        "all {total} answers after the signal said `Connection: close`"
+    ))
+    .measured(measured))
+}

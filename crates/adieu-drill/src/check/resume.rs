@@ -1,0 +1,124 @@
+//! What was on the books is on the books.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Spec, Trying, shell};
+use crate::discover::upload;
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::{PATIENCE, Run, Stage};
+use crate::threshold::Threshold;
+use crate::wire::Wire;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "resume",
+    group: Group::Data,
+    quick: false,
+    why: "A restart must go on where the last run ended: what was acknowledged before is still known after.",
+    how: "Requests are sent (to the upload path, if there is one). The ledger command prints what the running program has on \
+          its books, an entry a line. The program is stopped and started again, and the command run again: every line of \
+          before must be there after.",
+    applies: "Needs --ledger COMMAND; {port} and {dir} are replaced in it.",
+    threshold: |_| Threshold::Count(0, "entries lost"),
+    hints: &[
+        (
+            "any",
+            "save before the acknowledgement, or at the latest in the stop, and load at the start",
+        ),
+        (
+            "adieu",
+            "`app.state(..)` loads at the start and saves in the last phase of the stop",
+        ),
+        (
+            "queues",
+            "acknowledge a message after its effect is durable, not when it is received",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    let Some(command) = &stage.drill.ledger else {
+        return Ok(Finding::skipped(
+            "no ledger to compare; give --ledger COMMAND",
+        ));
+    };
+    let run = stage.start().await?;
+    give_work(stage, &run).await;
+    let before = match ledger(command, &run).await {
+        Ok(before) if before.is_empty() => {
+            return Ok(Finding::skipped(
+                "the ledger is empty before the stop: nothing could be lost",
+            ));
+        }
+        Ok(before) => before,
+        Err(why) => {
+            return Ok(Finding::skipped(format!(
+                "the ledger cannot be read before the stop: {why}"
+            )));
+        }
+    };
+    let signal = run.stop();
+    if stage.see_end(&run, signal, false).await.is_none() {
+        return Ok(Finding::skipped(super::NEVER_ENDS));
+    }
+    run.subject.kill().await;
+    let again = stage.start().await?;
+    let after = match ledger(command, &again).await {
+        Ok(after) => after,
+        Err(why) => {
+            return Ok(Finding::failed(format!(
+                "the ledger cannot be read after the restart: {why}"
+            )));
+        }
+    };
+    let lost: Vec<&String> = before.difference(&after).collect();
+    let measured = format!("{} of {} lost", lost.len(), before.len());
+    if lost.len() as u64 > stage.threshold.count() {
+        return Ok(Finding::failed(format!(
+            "{} of {} entries are gone after a restart",
+            lost.len(),
+            before.len()
+        ))
+        .shown(lost.iter().take(5).map(|line| format!("gone: {line}")))
+        .shown(after.iter().take(3).map(|line| format!("there: {line}")))
+        .measured(measured));
+    }
+    Ok(Finding::passed(format!(
+        "all {} entries are there after a restart",
+        before.len()
+    ))
+    .measured(measured))
+}
+
+async fn give_work(stage: &Stage<'_>, run: &Run) {
+    if !run.place.is_http() {
+        return;
+    }
+    let upload_place = stage
+        .found
+        .upload
+        .as_ref()
+        .and_then(|path| run.place.at(&run.subject.blanks.fill(path)).ok());
+    for _ in 0..5 {
+        let _ = match &upload_place {
+            Some(place) => {
+                let request = upload(&place.request(), b"adieu".to_vec());
+                Wire::ask_within(place, &request, PATIENCE).await
+            }
+            None => Wire::ask_within(&run.place, &run.place.request(), PATIENCE).await,
+        };
+    }
+}
+
+async fn ledger(command: &str, run: &Run) -> Result<BTreeSet<String>, String> {
+    let command = run.subject.blanks.fill(command);
+    let printed = tokio::time::timeout(Duration::from_secs(30), shell(&command)).await;
+    let printed = printed.map_err(|_| "it did not end in 30 s".to_owned())??;
+    let lines = printed
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}

@@ -1,0 +1,112 @@
+//! A client that is slow to read its answer.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::{Spec, Trying};
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::{PATIENCE, Stage};
+use crate::threshold::Threshold;
+use crate::wire::{Broken, Wire};
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "slow-reader",
+    group: Group::Drain,
+    quick: false,
+    why: "An answer is not delivered when it is written but when it is read; a process that ends too early takes the rest \
+          with it.",
+    how: "A large answer is begun and read a little, through a small window. The signal comes, nothing is read for a \
+          second longer than an idle stop takes, and then the rest. It must be whole, and as long as before.",
+    applies: "Needs a path with a large answer: --large PATH, or found at /large or /big; the streaming path otherwise.",
+    threshold: |_| Threshold::Count(0, "answers lost"),
+    hints: &[
+        (
+            "any",
+            "wait until the last byte is written and the connection is shut down in order; a close with unread data \
+                 resets it",
+        ),
+        (
+            "axum / hyper",
+            "handled by `graceful_shutdown` within the grace",
+        ),
+        (
+            "Go",
+            "`server.Shutdown` waits for it; `server.Close` does not",
+        ),
+        (
+            "Node",
+            "end with `server.close` calling back, not with `process.exit` at the signal",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+const WINDOW: u32 = 16 << 10;
+const PAUSE: Duration = Duration::from_secs(1);
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    let Some(path) = &stage.found.large else {
+        return Ok(Finding::skipped(
+            "no path with a large answer was found; give one with --large PATH",
+        ));
+    };
+    let run = stage.start().await?;
+    let place = run
+        .place
+        .at(&run.subject.blanks.fill(path))
+        .map_err(crate::CannotDrill::Usage)?;
+    let request = place.request();
+    let reference = match Wire::ask_within(&place, &request, PATIENCE * 3).await {
+        Ok(answer) if answer.head.status < 400 => answer.body,
+        Ok(answer) => {
+            return Ok(Finding::skipped(format!(
+                "{path} answers {}",
+                answer.head.status
+            )));
+        }
+        Err(broken) => {
+            return Ok(Finding::failed(format!(
+                "{path} fails before any stop: {broken}"
+            )));
+        }
+    };
+    let read = async {
+        let mut wire = Wire::open(&place.target().window(WINDOW)).await?;
+        wire.send(&request.bytes(false)).await?;
+        wire.more()
+            .await
+            .map_err(|error| Broken::new(error, true, 0))?;
+        run.stop();
+        sleep(stage.idle_stop() + PAUSE).await;
+        wire.answer_within(PATIENCE * 3).await
+    };
+    let result = timeout(stage.idle_stop() + PATIENCE * 4, read).await;
+    let (why, by_time) = match result {
+        Ok(Ok(answer)) if answer.body.length == reference.length => {
+            let same = if answer.body == reference {
+                ""
+            } else {
+                " (its bytes differ each time)"
+            };
+            return Ok(Finding::passed(format!(
+                "an answer of {} bytes came whole to a slow reader{same}",
+                reference.length
+            ))
+            .measured("0 of 1 lost"));
+        }
+        Ok(Ok(answer)) => (
+            format!("{:?} in the place of {reference:?}", answer.body),
+            false,
+        ),
+        Ok(Err(broken)) => (broken.to_string(), matches!(broken, Broken::TimedOut(_))),
+        Err(_) => ("nothing more came".to_owned(), true),
+    };
+    let mut finding = Finding::failed("the answer to a slow reader was lost");
+    finding.by_time = by_time;
+    Ok(finding
+        .shown([format!("GET {path}: {why}")])
+        .shown(run.last_lines(3))
+        .measured("1 of 1 lost"))
+}

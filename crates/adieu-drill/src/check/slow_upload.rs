@@ -1,0 +1,91 @@
+//! A client that is still sending when the stop comes.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{Spec, Trying};
+use crate::discover::upload;
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::{PATIENCE, Stage};
+use crate::threshold::Threshold;
+use crate::wire::Broken;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "slow-upload",
+    group: Group::Drain,
+    quick: false,
+    why: "A phone on a bad network sends for many seconds; an upload that was begun must not be thrown away.",
+    how: "Half of a body of 64 KiB is sent before the signal, the rest in small pieces after it. The answer must be whole \
+          and below 400.",
+    applies: "Needs a path that takes a body with POST: --upload PATH, or found at /upload.",
+    threshold: |_| Threshold::Count(0, "uploads lost"),
+    hints: &[
+        (
+            "any",
+            "a request whose head was read counts as in flight until its body is read and answered",
+        ),
+        (
+            "axum / hyper",
+            "handled by `graceful_shutdown`, as long as the grace is longer than your slowest upload",
+        ),
+        (
+            "uvicorn",
+            "handled, unless `--timeout-graceful-shutdown` cuts it",
+        ),
+        (
+            "Node",
+            "`server.close()` waits for it; do not call `closeAllConnections()` at once",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+const BODY: usize = 64 << 10;
+const PIECES: usize = 8;
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    let Some(path) = &stage.found.upload else {
+        return Ok(Finding::skipped(
+            "no path that takes an upload was found; give one with --upload PATH",
+        ));
+    };
+    let run = stage.start().await?;
+    let place = run
+        .place
+        .at(&run.subject.blanks.fill(path))
+        .map_err(crate::CannotDrill::Usage)?;
+    let bytes = upload(&place.request(), vec![b'a'; BODY]).bytes(false);
+    let (early, late) = bytes.split_at(bytes.len() - BODY / 2);
+    let pause = (stage.idle_stop() + Duration::from_millis(600)) / PIECES as u32;
+    let sent = async {
+        let mut wire = run.wire().await?;
+        wire.send_part(early).await?;
+        run.let_arrive().await;
+        run.stop();
+        for piece in late.chunks(late.len() / PIECES) {
+            sleep(pause).await;
+            wire.send_rest(piece).await?;
+        }
+        wire.answer_within(PATIENCE).await
+    };
+    let lost = |why: String| {
+        Finding::failed("an upload under way was lost")
+            .shown([format!("POST {path}: {why}")])
+            .measured("1 of 1 lost")
+    };
+    Ok(match sent.await {
+        Ok(answer) if answer.head.status < 400 => Finding::passed(format!(
+            "an upload under way was finished and answered {}",
+            answer.head.status
+        ))
+        .measured("0 of 1 lost"),
+        Ok(answer) => lost(format!("answered {}", answer.head.status)),
+        Err(broken) => {
+            let mut finding = lost(broken.to_string());
+            finding.by_time = matches!(broken, Broken::TimedOut(_));
+            finding.shown(run.last_lines(3))
+        }
+    })
+}

@@ -1,0 +1,153 @@
+//! The file is the last one or the one before, never half of one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use adieu_load::Mode;
+use tokio::time::sleep;
+
+use super::{Spec, Trying, race, shell};
+use crate::discover::upload;
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::{Run, Stage};
+use crate::threshold::Threshold;
+use crate::wire::Wire;
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "state-intact",
+    group: Group::Data,
+    quick: false,
+    why: "Power fails and processes are killed in the middle of a write; a state file that is half written is worse than an \
+          old one.",
+    how: "Under load the program is ended again and again, by the stop signal and by SIGKILL, at random instants. Each time \
+          the state must be whole: a .json file parses, any other is not empty, the command ends with 0.",
+    applies: "Needs --state-file FILE or --state-command COMMAND; {dir} in them is a directory of the drill's.",
+    threshold: |_| Threshold::Count(0, "broken states"),
+    hints: &[
+        (
+            "any",
+            "write a new file beside the old one, sync it, and rename it over the old one",
+        ),
+        (
+            "adieu",
+            "`app.state(..)` does it, keeps the generation before, and sets a corrupt file aside",
+        ),
+        (
+            "Python",
+            "`tempfile` in the same directory, `os.fsync`, `os.replace`",
+        ),
+        (
+            "SQLite",
+            "already does; check with `PRAGMA integrity_check` as --state-command",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    if stage.drill.state_file.is_none() && stage.drill.state_command.is_none() {
+        return Ok(Finding::skipped(
+            "no state to look at; give --state-file FILE or --state-command COMMAND",
+        ));
+    }
+    let times = stage.times(4, 8, 24);
+    let mut broken = Vec::new();
+    let mut existed = false;
+    for number in 0..times {
+        let killed = number % 4 != 0;
+        stage.step(
+            u64::from(number),
+            if killed { "SIGKILL" } else { "the stop signal" },
+        );
+        let run = stage.start().await?;
+        let load = race::load(stage, &run, Mode::Mixed).map(|load| load.clients(4).start());
+        change_something(stage, &run).await;
+        sleep(Duration::from_millis(stage.dice.u64(0..200))).await;
+        let how = if killed {
+            "SIGKILL"
+        } else {
+            run.stop();
+            if run.subject.ended_within(stage.drill.grace).await.is_none() {
+                return Ok(Finding::skipped(super::NEVER_ENDS));
+            }
+            stage.drill.signal.name()
+        };
+        run.subject.kill().await;
+        drop(load);
+        match look(stage, &run, existed || !killed).await {
+            Ok(there) => existed |= there,
+            Err(why) => broken.push(format!("end {} by {how}: {why}", number + 1)),
+        }
+    }
+    let measured = format!("{} of {times} broken", broken.len());
+    if broken.len() as u64 > stage.threshold.count() {
+        return Ok(Finding::failed(format!(
+            "the state was broken after {} of {times} ends",
+            broken.len()
+        ))
+        .shown(broken.into_iter().take(5))
+        .measured(measured));
+    }
+    Ok(Finding::passed(format!(
+        "the state was whole after {times} ends, most of them by SIGKILL"
+    ))
+    .measured(measured))
+}
+
+/// Gives the program something to keep, if it takes anything.
+async fn change_something(stage: &Stage<'_>, run: &Run) {
+    let Some(path) = &stage.found.upload else {
+        return;
+    };
+    if let Ok(place) = run.place.at(&run.subject.blanks.fill(path)) {
+        let request = upload(&place.request(), b"adieu".to_vec());
+        let _ = Wire::ask_within(&place, &request, Duration::from_secs(5)).await;
+    }
+}
+
+/// Whether there is a state, or what is wrong with it.
+async fn look(stage: &Stage<'_>, run: &Run, must_exist: bool) -> Result<bool, String> {
+    if let Some(command) = &stage.drill.state_command {
+        shell(&run.subject.blanks.fill(command)).await?;
+    }
+    let Some(path) = &stage.drill.state_file else {
+        return Ok(true);
+    };
+    let path = PathBuf::from(run.subject.blanks.fill(&path.to_string_lossy()));
+    match std::fs::read(&path) {
+        Ok(bytes) => whole(&path, &bytes).map(|()| true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(false),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+fn whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    if bytes.is_empty() {
+        return Err(format!("{} is empty", path.display()));
+    }
+    let is_json = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    if is_json && let Err(error) = serde_json::from_slice::<serde_json::Value>(bytes) {
+        return Err(format!(
+            "{} ({} bytes): {error}",
+            path.display(),
+            bytes.len()
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_file_is_none() {
+        assert!(whole(Path::new("a.json"), b"{\"a\": 1}\n").is_ok());
+        assert!(whole(Path::new("a.json"), b"{\"a\": ").is_err());
+        assert!(whole(Path::new("a.db"), b"").is_err());
+        assert!(whole(Path::new("a.db"), b"{").is_ok());
+    }
+}

@@ -1,0 +1,102 @@
+//! A WebSocket is told that the server goes away.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{Spec, Trying};
+use crate::finding::Finding;
+use crate::report::Group;
+use crate::stage::Stage;
+use crate::threshold::{Threshold, show};
+use crate::wire::{Message, WebSocket};
+
+pub(crate) const SPEC: Spec = Spec {
+    id: "websocket-1001",
+    group: Group::KeepAlive,
+    quick: false,
+    why: "A client that is told 1001 connects again at once and elsewhere; one that is cut shows an error, or waits.",
+    how: "A WebSocket is open when the signal comes. A close frame with the code 1001 (going away) or 1012 (service \
+          restart) must arrive.",
+    applies: "Needs a WebSocket: --ws PATH, or found at /ws or /websocket.",
+    threshold: |_| Threshold::Time(Duration::from_secs(5)),
+    hints: &[
+        (
+            "axum",
+            "adieu's `app.http` sends it; otherwise keep a list of sockets and send `Message::Close` with code 1001",
+        ),
+        ("uvicorn", "sends 1012 at its shutdown"),
+        (
+            "Node ws",
+            "`wss.clients.forEach(ws => ws.close(1001))` at the signal",
+        ),
+        (
+            "Go gorilla",
+            "`WriteControl(CloseMessage, FormatCloseMessage(CloseGoingAway, reason), deadline)`; \
+                        `server.Shutdown` does not know hijacked connections",
+        ),
+    ],
+    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+};
+
+async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
+    let Some(path) = &stage.found.ws else {
+        return Ok(Finding::skipped(
+            "no WebSocket was found; give its path with --ws PATH",
+        ));
+    };
+    let run = stage.start().await?;
+    let place = run
+        .place
+        .at(&run.subject.blanks.fill(path))
+        .map_err(crate::CannotDrill::Usage)?;
+    let mut socket = match WebSocket::open(&place).await {
+        Ok(socket) => socket,
+        Err(error) => {
+            return Ok(Finding::skipped(format!(
+                "{path} does not become a WebSocket: {error}"
+            )));
+        }
+    };
+    run.let_arrive().await;
+    let signal = run.stop();
+    let limit = stage.idle_stop() + stage.threshold.time();
+    let until = Instant::now() + limit;
+    loop {
+        match timeout_at(until, socket.next()).await {
+            Ok(Ok(Message::Close(code, reason))) => {
+                let took = show(signal.elapsed());
+                // Whether it waits for our answer is its own affair.
+                let _ = socket.close(code).await;
+                let said = match code {
+                    Some(code) => format!("code {code} {reason}").trim_end().to_owned(),
+                    None => "no code".to_owned(),
+                };
+                return Ok(match code {
+                    Some(1001 | 1012) => {
+                        Finding::passed(format!("closed with {said} after {took}")).measured(took)
+                    }
+                    _ => Finding::failed(format!("closed with {said} in the place of 1001"))
+                        .measured(said),
+                });
+            }
+            Ok(Ok(Message::Ping(payload))) => {
+                let _ = socket.send(10, &payload).await;
+            }
+            Ok(Ok(Message::Other)) => {}
+            Ok(Err(error)) => {
+                return Ok(
+                    Finding::failed("the WebSocket was cut without a close frame")
+                        .shown([format!("after {}: {error}", show(signal.elapsed()))])
+                        .measured("no close frame"),
+                );
+            }
+            Err(_) => {
+                return Ok(
+                    Finding::late(format!("no close frame within {}", show(limit)))
+                        .measured("no close frame"),
+                );
+            }
+        }
+    }
+}
