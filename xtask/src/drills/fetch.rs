@@ -33,7 +33,7 @@ pub(crate) struct Tools {
 }
 
 /// Installs and builds what is missing.
-pub(crate) fn tools(checkout: &Checkout) -> Result<Tools, Failure> {
+pub(crate) fn tools(checkout: &Checkout, dev: bool) -> Result<Tools, Failure> {
     packages::provide(checkout, NEEDS)?;
     let home = checkout.root().join("target/drills");
     fs::create_dir_all(&home)?;
@@ -47,23 +47,27 @@ pub(crate) fn tools(checkout: &Checkout) -> Result<Tools, Failure> {
             .args(PYTHON),
     )?;
 
-    let manifest = [
-        "build",
-        "--release",
-        "--locked",
+    let (profile, folder) = if dev {
+        ("dev", "debug")
+    } else {
+        ("release", "release")
+    };
+    let words = ["build", "--locked", "--profile", profile];
+    let peers = [
         "--manifest-path",
         "fixtures/peers/rust/Cargo.toml",
+        "--target-dir",
     ];
     command::run(
         checkout
-            .cargo(manifest)
-            .arg("--target-dir")
+            .cargo(words.into_iter().chain(peers))
             .arg(home.join("rust")),
     )?;
-    command::run(&mut checkout.cargo(["build", "--release", "--package", "adieu-cli"]))?;
+    let words = ["build", "--profile", profile, "--package", "adieu-cli"];
+    command::run(&mut checkout.cargo(words))?;
     Ok(Tools {
         python: venv.join("bin"),
-        rust: home.join("rust/release"),
-        adieu: checkout.root().join("target/release/adieu"),
+        rust: home.join("rust").join(folder),
+        adieu: checkout.root().join("target").join(folder).join("adieu"),
     })
 }

@@ -23,6 +23,7 @@ names; all if none is given:
   uvicorn hypercorn gunicorn aiohttp axum actix-web nginx node
 
 options:
+  --dev     with development builds, which are made faster
   --quick   only the checks of `adieu drill --quick`
   --dry     leave docs/drills.md alone; so does naming some
 
@@ -35,6 +36,7 @@ exit code: 0 the table is there, whoever failed; 1 it could not be made; 2 usage
 struct Wish<'a> {
     names: Vec<&'a str>,
     quick: bool,
+    dev: bool,
     dry: bool,
     help: bool,
 }
@@ -64,6 +66,7 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
             "--help" | "-h" => wish.help = true,
             "--quick" => wish.quick = true,
             "--dry" => wish.dry = true,
+            "--dev" => wish.dev = true,
             name if peers::NAMES.contains(&name) => wish.names.push(name),
             unknown => return Err(format!("`drills` has nothing called `{unknown}`")),
         }
@@ -72,7 +75,7 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
 }
 
 fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
-    let tools = fetch::tools(checkout)?;
+    let tools = fetch::tools(checkout, wish.dev)?;
     let mut columns = Vec::new();
     for peer in peers::all(checkout, &tools)? {
         if !wish.names.is_empty() && !wish.names.contains(&peer.name) {
