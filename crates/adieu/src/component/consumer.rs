@@ -9,6 +9,7 @@ use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -93,6 +94,7 @@ impl<'app> ConsumerPart<'app> {
                 queue,
                 handler,
                 hand,
+                given_back: AtomicUsize::new(0),
                 site,
             });
             Box::pin(consumer.run())
@@ -198,6 +200,7 @@ struct Consumer<Q: Queue> {
     queue: Q,
     handler: Handler,
     hand: Arc<Hand<Q::Receipt>>,
+    given_back: AtomicUsize,
     site: Site,
 }
 
@@ -222,6 +225,10 @@ impl<Q: Queue> Consumer<Q> {
             .await;
         })
         .await;
+        let given_back = self.given_back.load(Ordering::Relaxed);
+        if given_back > 0 {
+            self.note(format!("{given_back} jobs given back"));
+        }
         Ok(())
     }
 
@@ -465,12 +472,12 @@ impl<Q: Queue> Consumer<Q> {
             }
             tokio::time::sleep_until(wake).await;
         };
-        self.note(match given {
-            Ok(()) => format!("{count} jobs given back"),
-            Err(_) => format!(
+        match given {
+            Ok(()) => drop(self.given_back.fetch_add(count, Ordering::Relaxed)),
+            Err(_) => self.note(format!(
                 "{count} jobs could not be given back; they come again when their leases are over"
-            ),
-        });
+            )),
+        }
         given
     }
 

@@ -194,14 +194,22 @@ impl Site {
                 "`{name}` cannot name a queue on NATS: use letters, digits, `_` and `-`"
             )));
         }
-        let address: ServerAddr = url.parse().map_err(|error: std::io::Error| {
-            QueueError::failed(
-                "the address of the queue is not one of NATS, like nats://user@host:4222",
-                error,
-            )
+        // The error of the parser may quote what it could not read, and the password is in there.
+        let address: ServerAddr = url.parse().map_err(|_| {
+            let what =
+                "the address of the queue is not one of NATS, like nats://user:password@host:4222";
+            QueueError::refused(what)
         })?;
         let server = format!("NATS at {}:{}", address.host(), address.port());
-        let connect = ConnectOptions::new()
+        // Not taken from the address by itself.
+        let options = match (address.username(), address.password()) {
+            (Some(user), Some(password)) => {
+                ConnectOptions::with_user_and_password(decoded(user), decoded(password))
+            }
+            (Some(token), None) => ConnectOptions::with_token(decoded(token)),
+            (None, _) => ConnectOptions::new(),
+        };
+        let connect = options
             .connection_timeout(PATIENCE)
             .request_timeout(Some(PATIENCE))
             .connect(address);
@@ -268,6 +276,22 @@ impl Site {
 
 fn failed(name: &str, server: &str, error: impl Into<BoxError>) -> QueueError {
     QueueError::failed(format!("queue `{name}` on {server}"), error)
+}
+
+/// An address has what would end it early as `%` and a number: `p%40ss` is `p@ss`.
+fn decoded(text: &str) -> String {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let number = after
+            .first_chunk::<2>()
+            .filter(|_| *byte == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        plain.push(number.unwrap_or(*byte));
+        rest = if number.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
 }
 
 fn dead_stream(name: &str) -> String {
@@ -352,5 +376,16 @@ impl fmt::Debug for NatsQueue {
             .field("name", &self.name)
             .field("server", &self.server)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_may_have_any_letter() {
+        assert_eq!(decoded("p%40ss%3A%2f"), "p@ss:/");
+        assert_eq!(decoded("100%, %4"), "100%, %4");
     }
 }

@@ -151,11 +151,10 @@ impl PostgresQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        let options: PgConnectOptions = url.parse().map_err(|error| {
-            QueueError::failed(
-                "the address of the queue is not one of PostgreSQL, like postgres://user@host/database",
-                error as sqlx::Error,
-            )
+        // The error of the parser may quote what it could not read, and the password is in there.
+        let options: PgConnectOptions = url.parse().map_err(|_| {
+            let what = "the address of the queue is not one of PostgreSQL, like postgres://user:password@host/database";
+            QueueError::refused(what)
         })?;
         let server = format!(
             "PostgreSQL at {}:{}",

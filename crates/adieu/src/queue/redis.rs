@@ -238,11 +238,10 @@ impl RedisQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        let client = Client::open(url).map_err(|error| {
-            QueueError::failed(
-                "the address of the queue is not one of Redis, like redis://user@host:6379/0",
-                error,
-            )
+        // The error of the parser may quote what it could not read, and the password is in there.
+        let client = Client::open(url).map_err(|_| {
+            let what = "the address of the queue is not one of Redis, like redis://user:password@host:6379/0";
+            QueueError::refused(what)
         })?;
         let server = format!("Redis at {}", client.get_connection_info().addr());
         // First without the manager, which would try again and again.
