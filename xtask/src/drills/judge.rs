@@ -1,9 +1,12 @@
 //! One peer drilled, and what it failed shown once more without the drill.
 
+use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use serde::Deserialize;
 
+use super::Wish;
 use super::fetch::Tools;
 use super::peers::Peer;
 use crate::checkout::Checkout;
@@ -33,33 +36,22 @@ struct Report {
     checks: Vec<Check>,
 }
 
+/// Drills a peer, or reads again what came of it the last time.
 pub(crate) fn drill(
     checkout: &Checkout,
     tools: &Tools,
     peer: Peer,
-    quick: bool,
+    wish: &Wish<'_>,
 ) -> Result<Column, Failure> {
-    let mut command = checkout.program(&tools.adieu);
-    command.args([
-        "drill",
-        "--json",
-        "--grace",
-        GRACE,
-        "--http",
-        "http://127.0.0.1:{port}/",
-    ]);
-    command.args(&peer.options).args(quick.then_some("--quick"));
-    command.arg("--").args(&peer.command);
-    // 1 is an answer too: a check has failed.
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()?;
-    let report: Report = serde_json::from_slice(&output.stdout).map_err(|error| {
-        Failure::new(format!(
-            "the drill of {} ({}) said no JSON: {error}",
-            peer.name, output.status
-        ))
+    let reports = checkout.root().join("target/drills/reports");
+    fs::create_dir_all(&reports)?;
+    let file = reports.join(format!("{}.json", peer.name));
+    if !wish.again {
+        hold(checkout, tools, &peer, wish.quick, &file)?;
+    }
+    let report: Report = serde_json::from_slice(&fs::read(&file)?).map_err(|error| {
+        let file = file.display();
+        Failure::new(format!("no report in {file}: {error}"))
     })?;
     let mut shown = Vec::new();
     for check in report
@@ -80,6 +72,34 @@ pub(crate) fn drill(
     })
 }
 
+/// The drill itself, which leaves its report in a file.
+fn hold(
+    checkout: &Checkout,
+    tools: &Tools,
+    peer: &Peer,
+    quick: bool,
+    file: &Path,
+) -> Result<(), Failure> {
+    let mut command = checkout.program(&tools.adieu);
+    command.args(["drill", "--json", "--grace", GRACE]);
+    command.args(["--http", "http://127.0.0.1:{port}/"]);
+    command.args(&peer.options).args(quick.then_some("--quick"));
+    command.arg("--").args(&peer.command);
+    // 1 is an answer too: a check has failed.
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    fs::write(file, output.stdout)?;
+    match output.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(Failure::new(format!(
+            "the drill of {}: {}",
+            peer.name, output.status
+        ))),
+    }
+}
+
 /// What the reproduction of a check says about a peer, if there is one.
 fn reproduce(
     checkout: &Checkout,
@@ -94,7 +114,7 @@ fn reproduce(
         return Ok(None);
     }
     let folder = checkout.root().join("target/drills/repro");
-    std::fs::create_dir_all(&folder)?;
+    fs::create_dir_all(&folder)?;
     let mut python = checkout.program(tools.python.join("python"));
     python.arg(script).env("STOP", peer.signal);
     python.args(

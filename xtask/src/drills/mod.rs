@@ -24,6 +24,7 @@ names; all if none is given:
 
 options:
   --dev     with development builds, which are made faster
+  --again   make the table from the reports of the last run, in target/drills/reports
   --quick   only the checks of `adieu drill --quick`
   --dry     leave docs/drills.md alone; so does naming some
 
@@ -37,6 +38,7 @@ struct Wish<'a> {
     names: Vec<&'a str>,
     quick: bool,
     dev: bool,
+    again: bool,
     dry: bool,
     help: bool,
 }
@@ -67,6 +69,7 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
             "--quick" => wish.quick = true,
             "--dry" => wish.dry = true,
             "--dev" => wish.dev = true,
+            "--again" => wish.again = true,
             name if peers::NAMES.contains(&name) => wish.names.push(name),
             unknown => return Err(format!("`drills` has nothing called `{unknown}`")),
         }
@@ -82,7 +85,7 @@ fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
             continue;
         }
         println!("{} {} …", peer.name, peer.version);
-        columns.push(judge::drill(checkout, &tools, peer, wish.quick)?);
+        columns.push(judge::drill(checkout, &tools, peer, wish)?);
     }
     let text = page::render(&columns);
     print!("\n{text}");
