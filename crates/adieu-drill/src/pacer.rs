@@ -100,7 +100,6 @@ mod tests {
         let pacer = Pacer::start();
         tokio::time::sleep(PACE * 2).await;
         // The runtime has one thread, and it is not available.
-        // adieu: ignore(ADR101) this is what the pacer is there to notice
         std::thread::sleep(STARVED + PACE * 4);
         tokio::time::sleep(PACE * 2).await;
         assert!(pacer.starved().is_some());

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::check::{self, Spec};
 use crate::discover::{self, Found};
-use crate::drill::Drill;
+use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::pacer::Pacer;
-use crate::process::{Form, Reaper};
+use crate::process::{Blanks, Form, Reaper};
 use crate::progress::Event;
 use crate::record::Record;
 use crate::report::{Check, Outcome, Recommendation, Report, Target};
@@ -23,6 +23,7 @@ const TRIES: u32 = 3;
 /// Holds a drill.
 pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
     let plan = select::plan(drill)?;
+    unoccupied(drill).await?;
     let seed = drill.seed.unwrap_or_else(|| fastrand::u64(..));
     let scratch = tempfile::Builder::new()
         .prefix("adieu-drill-")
@@ -75,6 +76,25 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
     report.starvation = pacer.starvation();
     report.judge();
     Ok(report)
+}
+
+/// A fixed port is free before the program is there, or it is somebody else who answers.
+async fn unoccupied(drill: &Drill) -> Result<(), CannotDrill> {
+    let fixed = |address: &Address| !address.text().contains(Blanks::PORT);
+    if !drill.address.as_ref().is_some_and(fixed) {
+        return Ok(());
+    }
+    let blanks = stage::blanks(std::path::Path::new(""))?;
+    let address = stage::place(drill, &blanks)
+        .map_err(CannotDrill::Usage)?
+        .address;
+    let connecting = tokio::net::TcpStream::connect(address);
+    match tokio::time::timeout(Duration::from_secs(1), connecting).await {
+        Ok(Ok(_)) => Err(CannotDrill::Usage(format!(
+            "something listens at {address} already: stop it, or use {{port}} for a port of its own"
+        ))),
+        Ok(Err(_)) | Err(_) => Ok(()),
+    }
 }
 
 /// What the checks of one drill share.

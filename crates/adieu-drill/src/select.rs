@@ -121,18 +121,6 @@ fn sensible(drill: &Drill) -> Result<(), String> {
             address.text()
         ));
     }
-    // A fixed port is free before the program is there, or it is somebody else who answers.
-    if !asked && let Ok(blanks) = Blanks::fill_with(std::path::Path::new("")) {
-        let place = crate::stage::place(drill, &blanks)?;
-        if std::net::TcpStream::connect_timeout(&place.address, std::time::Duration::from_secs(1))
-            .is_ok()
-        {
-            return Err(format!(
-                "something listens at {} already: stop it, or use {{port}} for a port of its own",
-                place.address
-            ));
-        }
-    }
     if let Ready::Url(url) = &drill.ready
         && !url.contains("://")
     {

@@ -223,7 +223,7 @@ pub(crate) async fn start_with(
         ready = drill.ready.wait(&run.subject, &run.place) => match ready {
             Ok(()) => {
                 if matches!(form, Form::PidOne) {
-                    run.subject.look_below().map_err(|error| {
+                    run.subject.look_below().await.map_err(|error| {
                         CannotDrill::start(format!("no process below unshare: {error}"), Vec::new())
                     })?;
                 }

@@ -54,7 +54,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ));
     }
     run.let_arrive().await;
-    run.subject.signal_all(Signal::STOP);
+    run.subject.signal_all(Signal::STOP).await;
     let request = run.place.request();
     let mut flights = Vec::new();
     while flights.len() < CONNECTIONS {
@@ -66,7 +66,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let count = flights.len();
     run.stop();
-    run.subject.signal_all(Signal::CONT);
+    run.subject.signal_all(Signal::CONT).await;
     if count == 0 {
         return Ok(Finding::skipped(
             "no connection fits into the listener's queue",

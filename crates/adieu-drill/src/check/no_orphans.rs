@@ -47,14 +47,14 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let run = stage.start().await?;
     run.let_arrive().await;
-    let before = run.subject.descendants();
+    let before = run.subject.descendants().await;
     let signal = run.stop();
     let Some(ended) = stage.see_end(&run, signal, false).await else {
         return Ok(Finding::late(stage.never_ended()));
     };
     let limit = ended.at + stage.threshold.time();
     let left = loop {
-        let left = run.subject.descendants();
+        let left = run.subject.descendants().await;
         if left.is_empty() || Instant::now() > limit {
             break left;
         }

@@ -64,7 +64,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ))
         .measured(took)),
         Some(error) => {
-            let kin = run.subject.descendants();
+            let kin = run.subject.descendants().await;
             let kin = kin
                 .iter()
                 .map(|one| format!("still running: {} (process {})", one.name, one.pid));

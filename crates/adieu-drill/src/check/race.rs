@@ -117,7 +117,9 @@ pub(crate) async fn once(
     };
     let drawn = draw(stage, &tally, signal, ended);
     if stage.record.target_report.is_none() && drawn.is_some() {
-        let text = std::fs::read(&run.subject.report).unwrap_or_default();
+        let text = tokio::fs::read(&run.subject.report)
+            .await
+            .unwrap_or_default();
         stage.record.target_report = serde_json::from_slice(&text).ok();
         stage.record.target_report_stop = drawn;
     }

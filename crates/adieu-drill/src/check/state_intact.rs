@@ -115,7 +115,7 @@ async fn look(stage: &Stage<'_>, run: &Run, must_exist: bool) -> Result<bool, St
         return Ok(true);
     };
     let path = PathBuf::from(run.subject.blanks.fill(&path.to_string_lossy()));
-    match std::fs::read(&path) {
+    match tokio::fs::read(&path).await {
         Ok(bytes) => whole(&path, &bytes).map(|()| true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(false),
         Err(error) => Err(format!("{}: {error}", path.display())),

@@ -40,7 +40,6 @@ pub(crate) struct Notices {
 
 impl Notices {
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
-        let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path)?;
         Ok(Self { socket, path })
     }

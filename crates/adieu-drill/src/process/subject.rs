@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -28,7 +29,7 @@ pub(crate) struct Subject {
     pub(crate) blanks: Blanks,
     pub(crate) output: Output,
     pub(crate) notices: Option<Notices>,
-    family: Family,
+    family: Arc<Family>,
     ended: watch::Receiver<Option<Ended>>,
     /// Where it writes its own report, if it is one of ours.
     pub(crate) report: PathBuf,
@@ -101,15 +102,15 @@ impl Subject {
             blanks,
             output,
             notices,
-            family: Family::new(leader, mark),
+            family: Arc::new(Family::new(leader, mark)),
             ended,
             report,
         })
     }
 
     /// From now on signals go to the only child of the leader: the program below a wrapper that stays.
-    pub(crate) fn look_below(&mut self) -> io::Result<()> {
-        let below = self.family.others();
+    pub(crate) async fn look_below(&mut self) -> io::Result<()> {
+        let below = self.descendants().await;
         let child = below
             .iter()
             .min_by_key(|one| one.pid)
@@ -148,22 +149,36 @@ impl Subject {
         at
     }
 
-    /// Sends a signal to it and every descendant.
-    pub(crate) fn signal_all(&self, signal: Signal) {
-        self.family.signal(signal);
+    /// Sends a signal to it and every descendant. Dropped before its end, it may still happen.
+    pub(crate) async fn signal_all(&self, signal: Signal) {
+        self.ask(move |family| family.signal(signal)).await;
     }
 
     /// Its descendants that live.
-    pub(crate) fn descendants(&self) -> Vec<Kin> {
-        self.family.others()
+    pub(crate) async fn descendants(&self) -> Vec<Kin> {
+        self.ask(Family::others).await.unwrap_or_default()
+    }
+
+    /// A look at all processes of the machine takes its time; meanwhile clients are to be served.
+    async fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&Family) -> T + Send + 'static,
+    ) -> Option<T> {
+        let family = Arc::clone(&self.family);
+        tokio::task::spawn_blocking(move || what(&family))
+            .await
+            .ok()
     }
 
     /// Ends it and all its descendants by force, and waits until the leader is gone.
     pub(crate) async fn kill(&self) {
-        self.finish_off();
+        self.signal_all(Signal::KILL).await;
+        if self.ended().is_none() {
+            let _ = kill_process_group(self.leader, Signal::KILL);
+        }
         let _ = self.ended_within(Duration::from_secs(10)).await;
         // Orphans are ours now; the second look buries them.
-        self.family.signal(Signal::KILL);
+        self.signal_all(Signal::KILL).await;
     }
 
     fn finish_off(&self) {
