@@ -27,6 +27,9 @@ pages! {
     Workers = "workers.md";
     #[cfg(all(feature = "state", feature = "postgres"))]
     OneToMany = "one-to-many.md";
+    Queues = "queues.md";
+    #[cfg(feature = "state")]
+    Pollers = "pollers.md";
     #[cfg(feature = "testing")]
     Testing = "testing.md";
 }

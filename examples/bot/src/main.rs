@@ -1,0 +1,94 @@
+//! A Telegram-style bot: it says back what it is told.
+//!
+//! `getUpdates` is a long poll with an offset. The offset is on disk, and moves only after a message was answered, so
+//! a bot that is stopped in the middle of a busy chat loses nothing and repeats nothing.
+
+mod api;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adieu::{App, FileStore};
+use clap::Parser;
+
+use crate::api::{Api, Message};
+
+/// Echoes every message.
+#[derive(Parser)]
+struct Options {
+    /// The API with its token, as in https://api.telegram.org/bot<TOKEN>
+    // From the environment, so that it is in no list of processes.
+    #[arg(long, env = "BOT_API", hide_env_values = true)]
+    api: String,
+    /// The folder that keeps the offset
+    #[arg(long)]
+    state: PathBuf,
+    /// How long the API may hold a poll, in seconds
+    #[arg(long, default_value_t = 50)]
+    poll_seconds: u64,
+    /// Where to answer for health and metrics, as in 127.0.0.1:9100
+    #[arg(long)]
+    admin: Option<String>,
+    /// How long a stop may take, as in 200ms or 2s
+    #[arg(long, value_parser = adieu::parse_duration)]
+    grace: Option<Duration>,
+    /// Where to write the report of the stop, as JSON
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+fn main() -> adieu::Report {
+    let options = Options::parse();
+    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    let mut service = adieu::service("bot");
+    if let Some(grace) = options.grace {
+        service = service.grace(grace);
+    }
+    if let Some(path) = &options.report {
+        service = service.report_file(path);
+    }
+    service.run(async move |app: &mut App| setup(app, options).await)
+}
+
+async fn setup(app: &mut App, options: Options) -> adieu::Result {
+    if let Some(address) = options.admin {
+        let admin = app.admin(address).await?;
+        if let Some(address) = admin.local_addr() {
+            println!("admin on {address}");
+        }
+    }
+    let store = app.store(FileStore::open(options.state)).await?;
+    let poll = Arc::new(Api::new(&options.api, options.poll_seconds)?);
+    let answer = Arc::clone(&poll);
+    app.poller(
+        "updates",
+        store.state("offset"),
+        move |offset: Option<i64>| {
+            let api = Arc::clone(&poll);
+            async move { api.updates(offset).await }
+        },
+        move |(id, message): (i64, Option<Message>)| {
+            let api = Arc::clone(&answer);
+            async move {
+                // What is no text is seen, and passed over.
+                if let Some(message) = message.filter(|message| message.text.is_some()) {
+                    api.echo(&message).await?;
+                }
+                say(&format!("handled {id}"))?;
+                Ok::<_, adieu::BoxError>(())
+            }
+        },
+    )
+    // The API's own waiting, and then some.
+    .poll_limit(Duration::from_secs(options.poll_seconds + 30));
+    say("ready")?;
+    Ok(())
+}
+
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
