@@ -45,10 +45,9 @@ async fn a_folder_in_use_ends_the_start() -> Result<(), BoxError> {
     let path = folder.path().to_owned();
     let report = adieu::scope("second")
         .run(async |app: &mut App| {
-            app.store(FileStore::open(path))
-                .await
-                .map(drop)
-                .map_err(Into::into)
+            app.store(FileStore::open(path)).await?;
+            app.shutdown_handle().stop("it should not have opened");
+            Ok(())
         })
         .await;
     assert_eq!(report.exit_code(), 1, "{report}");
