@@ -1,6 +1,8 @@
 //! The flagship's routes: each a kind of answer that a stop must end well.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use adieu::Stopping;
@@ -15,7 +17,7 @@ use futures_util::stream::{self, Stream};
 
 pub(super) fn router() -> Router {
     Router::new()
-        .route("/", get(async || "hello\n"))
+        .route("/orders", get(orders))
         .route("/slow", get(slow))
         .route("/stream", get(chunks))
         .route("/large", get(large))
@@ -24,7 +26,17 @@ pub(super) fn router() -> Router {
         .route("/upload", post(upload))
 }
 
-async fn slow(Query(query): Query<std::collections::HashMap<String, u64>>) -> String {
+/// Questions take a while, and not all the same: at any moment many are under way. Half of them are quick.
+async fn orders() -> &'static str {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    // Only its spread matters, so no order with anything else is needed.
+    let turn = ASKED.fetch_add(1, Ordering::Relaxed);
+    let ms = [2, 140, 5, 60, 1, 220, 10, 90][(turn % 8) as usize];
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+    "3 orders\n"
+}
+
+async fn slow(Query(query): Query<HashMap<String, u64>>) -> String {
     // Nobody's question takes longer than a minute.
     let ms = query.get("ms").copied().unwrap_or(100).min(60_000);
     tokio::time::sleep(Duration::from_millis(ms)).await;

@@ -28,3 +28,8 @@ pub use summary::{
     DEFINITION, Level, Recommendation, Report, Starvation, Target, Unreadable, VERSION, Verdict,
 };
 pub use timeline::{Bar, Fate, Mark, MarkKind, StopTimeline};
+
+/// The page of the guide, so that its code compiles and its list of fields is whole.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/drill-report.md")]
+pub struct Guide;
