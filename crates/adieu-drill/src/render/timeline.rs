@@ -76,11 +76,14 @@ fn heading(stop: &StopTimeline, style: Style) -> Vec<String> {
     let total = stop.requests.len() + usize::try_from(stop.omitted).unwrap_or(usize::MAX);
     if total > 0 {
         let met = |fate| stop.requests.iter().filter(|bar| bar.fate == fate).count();
-        let fates: Vec<String> = Fate::ALL
+        let mut fates: Vec<String> = Fate::ALL
             .into_iter()
             .filter(|fate| met(*fate) > 0)
             .map(|fate| format!("{} {}", words::thousands(met(fate) as u64), fate.words()))
             .collect();
+        if stop.omitted > 0 {
+            fates.push(format!("{} not drawn", words::thousands(stop.omitted)));
+        }
         let said = format!(
             "{}: {}",
             words::count(total, "request", "requests"),

@@ -58,6 +58,17 @@ fn a_stop_that_shows_nothing_is_drawn_all_the_same() {
 }
 
 #[test]
+fn what_was_left_out_is_counted() {
+    let mut stop = sample::stop(1, 2);
+    stop.omitted = 1_300;
+    let drawn = timeline(&stop, Style::PLAIN);
+    assert!(
+        drawn.contains("1,302 requests: 2 answered, 1,300 not drawn"),
+        "{drawn}"
+    );
+}
+
+#[test]
 fn times_at_the_edge_of_what_fits_do_no_harm() {
     let mut stop = sample::stop(1, 2);
     stop.requests[0].start_us = i64::MIN / 4;
