@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
 
 use serde::Deserialize;
 
@@ -53,22 +54,35 @@ pub(crate) fn drill(
         let file = file.display();
         Failure::new(format!("no report in {file}: {error}"))
     })?;
-    let mut shown = Vec::new();
-    for check in report
-        .checks
-        .iter()
-        .filter(|check| check.outcome == "failed")
-    {
+    let failed = || {
+        report
+            .checks
+            .iter()
+            .filter(|check| check.outcome == "failed")
+    };
+    // All at a time: most of it is waiting.
+    let shown = thread::scope(|scope| {
+        let peer = &peer;
+        let tries: Vec<_> = failed()
+            .map(|check| scope.spawn(|| reproduce(checkout, tools, peer, &check.id)))
+            .collect();
+        tries
+            .into_iter()
+            .map(|attempt| attempt.join().unwrap_or(Ok(None)))
+            .collect::<Vec<_>>()
+    });
+    let mut words = Vec::new();
+    for (check, shown) in failed().zip(shown) {
         println!("  {}: {}", check.id, check.reason);
-        if let Some(words) = reproduce(checkout, tools, &peer, &check.id)? {
-            println!("    without the drill: {words}");
-            shown.push((check.id.clone(), words));
+        if let Some(shown) = shown? {
+            println!("    without the drill: {shown}");
+            words.push((check.id.clone(), shown));
         }
     }
     Ok(Column {
         peer,
         checks: report.checks,
-        shown,
+        shown: words,
     })
 }
 
