@@ -35,6 +35,7 @@ mod gate;
 mod group;
 mod hear;
 mod inbox;
+mod intake;
 #[cfg(feature = "net")]
 mod net;
 mod panics;
