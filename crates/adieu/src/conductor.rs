@@ -19,6 +19,8 @@ use crate::report::{Herald, Ledger, Listener, Loss, Notice, Voice};
 use crate::roster::WorkKind;
 use crate::seat;
 use crate::seated::Seated;
+#[cfg(unix)]
+use crate::systemd::Systemd;
 
 pub(crate) struct Conductor {
     core: Arc<Core>,
@@ -29,6 +31,10 @@ pub(crate) struct Conductor {
     wake: Option<Time>,
     /// Whether closes run on threads of their own.
     has_threads: bool,
+    /// Whether `setup` is done and every server listens.
+    is_serving: bool,
+    #[cfg(unix)]
+    systemd: Option<Systemd>,
 }
 
 impl Conductor {
@@ -48,7 +54,17 @@ impl Conductor {
             voice: Voice::Here(herald),
             wake: None,
             has_threads: false,
+            is_serving: false,
+            #[cfg(unix)]
+            systemd: None,
         }
+    }
+
+    /// Tells systemd how it goes.
+    #[cfg(unix)]
+    pub(crate) fn notifying(mut self, systemd: Option<Systemd>) -> Self {
+        self.systemd = systemd;
+        self
     }
 
     /// The conductor of a service: returns at the end.
@@ -93,6 +109,17 @@ impl Conductor {
                 let status = self.ledger(|ledger| ledger.status(&self.core, now));
                 self.voice.show(status);
             }
+            #[cfg(feature = "net")]
+            Message::Listening => self.serve(),
+            #[cfg(all(unix, feature = "net"))]
+            Message::MayServe => self.begin_to_run(now),
+            #[cfg(all(unix, feature = "net"))]
+            Message::TookOver(pid) => {
+                if let Some(systemd) = &self.systemd {
+                    systemd.speak();
+                }
+                self.say(now, Notice::TookOver { pid });
+            }
             // Told by one who was slow to tell it; whoever has come meanwhile will tell it again.
             Message::Event(Event::Idle) if !self.core.roster.is_idle() => {}
             Message::Event(event) => {
@@ -112,14 +139,46 @@ impl Conductor {
 
     fn say(&mut self, now: Time, notice: Notice) {
         self.voice.say(&notice);
+        #[cfg(unix)]
+        if let Some(systemd) = &mut self.systemd {
+            systemd.hear(&notice, now);
+        }
         self.ledger(|ledger| ledger.write(now, notice));
+    }
+
+    fn begin_to_run(&mut self, now: Time) {
+        self.core.running.open();
+        self.say(now, Notice::Running);
+        self.serve();
+    }
+
+    /// Whoever started us may hear that clients can come, once there is nobody to wait for.
+    fn serve(&mut self) {
+        #[cfg(feature = "net")]
+        if !self.core.estate.is_open() {
+            return;
+        }
+        if self.core.running.is_open() && !std::mem::replace(&mut self.is_serving, true) {
+            #[cfg(unix)]
+            if let Some(systemd) = &self.systemd {
+                systemd.ready();
+            }
+            #[cfg(all(unix, feature = "net"))]
+            if self.core.estate.is_on_probation() {
+                self.core.estate.say_serving();
+            }
+        }
     }
 
     fn perform(&mut self, action: Action, now: Time) {
         match action {
             Action::Ready => {
-                self.core.running.open();
-                self.say(now, Notice::Running);
+                // The process before us serves until it says otherwise.
+                #[cfg(all(unix, feature = "net"))]
+                if self.core.estate.is_on_probation() {
+                    return self.core.prepare();
+                }
+                self.begin_to_run(now);
             }
             Action::Begin(cause) => {
                 self.core.begin_stopping();
@@ -290,6 +349,8 @@ impl Conductor {
     }
 
     fn end(&mut self, exit: Exit, now: Time) {
+        #[cfg(all(unix, feature = "net"))]
+        self.core.handoff.end_now();
         self.core.roster.close();
         // After an orderly stop nothing is left to be named or told. A third signal comes before all that.
         self.abandon_work(now);
@@ -306,6 +367,10 @@ impl Conductor {
         self.voice.print(&self.publisher);
         if let Some(sentinel) = sentinel {
             sentinel.written();
+        }
+        #[cfg(unix)]
+        if let Some(systemd) = &self.systemd {
+            systemd.finish();
         }
         // A log that takes nothing more is waited for as long as the sentinel allows.
         self.voice.finish();

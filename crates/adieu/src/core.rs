@@ -32,6 +32,15 @@ pub(crate) enum Message {
     Note(Notice),
     /// Somebody wants to see how it stands.
     Status,
+    /// The last server that did not listen does now.
+    #[cfg(feature = "net")]
+    Listening,
+    /// The process before this one allows it to serve.
+    #[cfg(all(unix, feature = "net"))]
+    MayServe,
+    /// The process of this number, which was before this one, has let go.
+    #[cfg(all(unix, feature = "net"))]
+    TookOver(u32),
 }
 
 /// One part, as the outside of the machine knows it.
@@ -92,6 +101,12 @@ pub(crate) struct Core {
     /// What the program has bound to signals.
     pub(crate) bindings: crate::hear::Bindings,
     pub(crate) reloads: crate::reload::Reloads,
+    /// The listeners, and what becomes of them.
+    #[cfg(feature = "net")]
+    pub(crate) estate: crate::net::Estate,
+    /// The way to the next process.
+    #[cfg(all(unix, feature = "net"))]
+    pub(crate) handoff: crate::handoff::HandOff,
     #[cfg(feature = "admin")]
     pub(crate) office: crate::admin::Office,
     #[cfg(feature = "testing")]
@@ -121,6 +136,10 @@ impl Core {
             sentinel: OnceLock::new(),
             bindings: crate::hear::Bindings::default(),
             reloads: crate::reload::Reloads::default(),
+            #[cfg(feature = "net")]
+            estate: crate::net::Estate::default(),
+            #[cfg(all(unix, feature = "net"))]
+            handoff: crate::handoff::HandOff::default(),
             #[cfg(feature = "admin")]
             office: crate::admin::Office::default(),
             #[cfg(feature = "testing")]
@@ -219,11 +238,15 @@ impl Core {
         if let Some(sentinel) = self.sentinel.get().filter(|_| first) {
             sentinel.arm(self.terms.grace);
         }
+        #[cfg(all(unix, feature = "net"))]
+        if first {
+            self.handoff.forestall();
+        }
         first
     }
 
     /// Whether somebody has asked for the stop; true before the conductor has heard of it.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "net")]
     pub(crate) fn is_stopping(&self) -> bool {
         self.urgency.load(Ordering::Acquire) != CALM
     }

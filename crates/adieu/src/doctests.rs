@@ -16,6 +16,8 @@ pages! {
     Failures = "failures.md";
     Report = "report.md";
     Reload = "reload.md";
+    #[cfg(feature = "net")]
+    Handoff = "handoff.md";
     Telemetry = "telemetry.md";
     #[cfg(feature = "admin")]
     Health = "health.md";

@@ -27,7 +27,7 @@ pub enum Signal {
     Hangup,
     /// SIGUSR1: prints the status.
     User1,
-    /// SIGUSR2.
+    /// SIGUSR2: hands over to a new process, if there are servers.
     User2,
     /// SIGQUIT.
     Quit,
@@ -142,6 +142,8 @@ impl Core {
             (None, Signal::Hangup) if self.reloads.is_wanted() => reload::request(self),
             (None, Signal::Hangup) => self.signal(StopSignal::Hangup),
             (None, Signal::User1) => self.inbox.push(Message::Status),
+            #[cfg(all(unix, feature = "net"))]
+            (None, Signal::User2) => self.hand_off(),
             // Caught only while something is bound to it.
             (None, _) => {}
         }

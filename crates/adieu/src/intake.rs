@@ -108,6 +108,12 @@ impl App {
 
     /// Binds a socket: `"0.0.0.0:8080"`, `"localhost:0"` or `"unix:/run/orders.sock"`. Await it, then give it to
     /// `app.http` or [`App::tcp`], which accept once `setup` has returned.
+    ///
+    /// In a [`service`](crate::service()), a listener of this name that came with the process is taken instead: from
+    /// systemd (a socket unit with `FileDescriptorName=` or simply of this name), from `adieu run`, or from the
+    /// process that served before. If it came without a name, its address decides. The report says where it came
+    /// from, and a warning if it is not on the address asked for. Such a listener is not closed for good when the
+    /// service stops: what waits in its queue is served by whoever holds it next.
     #[cfg(feature = "net")]
     #[track_caller]
     pub fn listen(
@@ -115,7 +121,8 @@ impl App {
         name: impl Into<Cow<'static, str>>,
         address: impl Into<String>,
     ) -> crate::Listen {
-        crate::Listen::new(name.into(), address.into(), Location::caller())
+        let core = std::sync::Arc::clone(&self.core);
+        crate::Listen::new(core, name.into(), address.into(), Location::caller())
     }
 
     /// Serves connections: `handler` is called with each, and ends when it is through with it.

@@ -33,6 +33,8 @@ mod error;
 mod extract;
 mod gate;
 mod group;
+#[cfg(all(unix, feature = "net"))]
+mod handoff;
 mod hear;
 mod inbox;
 mod intake;
@@ -60,6 +62,8 @@ mod stop;
 mod store;
 mod supervise;
 mod sys;
+#[cfg(unix)]
+mod systemd;
 mod tally;
 mod tracked;
 
@@ -89,6 +93,7 @@ pub use hear::Signal;
 pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
 #[cfg(feature = "net")]
 pub use net::{Listen, Listener};
+pub use platform::Platform;
 pub use publish::Print;
 pub use reload::{ReloadPart, Watched};
 pub use report::{Blocked, Loss, Notice, PartKind, PartReport, PhaseReport, Report};

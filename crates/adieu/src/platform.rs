@@ -1,23 +1,201 @@
 //! Where we run, and how long the platform will wait for us.
 
+use std::fmt;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// The grace period that fits the platform: shorter than the time after which it kills.
-///
-/// `docker stop` kills after 10 s, Kubernetes after 30 s, systemd after 90 s.
-pub(crate) fn default_grace() -> Duration {
-    let kubernetes = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    let container = Path::new("/.dockerenv").exists()
-        || Path::new("/run/.containerenv").exists()
-        || std::env::var_os("container").is_some();
-    fitting_grace(kubernetes, container)
+use crate::duration;
+use crate::error::Error;
+
+/// What runs the process, as far as it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Platform {
+    /// Nothing that is known.
+    Plain,
+    /// A person at a terminal.
+    Terminal,
+    /// A systemd unit.
+    Systemd,
+    /// A container of docker, podman or their like.
+    Container,
+    /// A Kubernetes pod.
+    Kubernetes,
 }
 
-const fn fitting_grace(kubernetes: bool, container: bool) -> Duration {
-    match (kubernetes, container) {
-        (false, true) => Duration::from_secs(8),
-        _ => Duration::from_secs(25),
+/// What can be seen of the surroundings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Signs {
+    kubernetes: bool,
+    container: bool,
+    systemd: bool,
+    terminal: bool,
+}
+
+impl Signs {
+    fn look() -> Self {
+        let is_set = |name| std::env::var_os(name).is_some();
+        let is_ours =
+            |name| std::env::var(name).is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
+        Self {
+            kubernetes: is_set("KUBERNETES_SERVICE_HOST"),
+            container: Path::new("/.dockerenv").exists()
+                || Path::new("/run/.containerenv").exists()
+                || is_set("container"),
+            // The id of the invocation alone is inherited by every shell below a unit.
+            systemd: is_ours("SYSTEMD_EXEC_PID")
+                || is_set("INVOCATION_ID") && is_set("NOTIFY_SOCKET"),
+            terminal: std::io::stdin().is_terminal(),
+        }
+    }
+}
+
+impl Platform {
+    /// Looks at the environment and at a few well-known files.
+    ///
+    /// ```
+    /// println!("at home on {}", adieu::Platform::detect());
+    /// ```
+    #[must_use]
+    pub fn detect() -> Self {
+        Self::from(Signs::look())
+    }
+
+    const fn from(signs: Signs) -> Self {
+        match signs {
+            Signs {
+                kubernetes: true, ..
+            } => Self::Kubernetes,
+            Signs {
+                container: true, ..
+            } => Self::Container,
+            Signs { systemd: true, .. } => Self::Systemd,
+            Signs { terminal: true, .. } => Self::Terminal,
+            _ => Self::Plain,
+        }
+    }
+
+    /// The platform's name in logs and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Terminal => "terminal",
+            Self::Systemd => "systemd",
+            Self::Container => "container",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+
+    /// After how long this platform kills what it has asked to stop, if nobody has configured otherwise. That
+    /// cannot be seen from inside.
+    #[must_use]
+    pub const fn kills_after(self) -> Option<Duration> {
+        match self {
+            Self::Plain | Self::Terminal => None,
+            Self::Systemd => Some(Duration::from_secs(90)),
+            Self::Container => Some(Duration::from_secs(10)),
+            Self::Kubernetes => Some(Duration::from_secs(30)),
+        }
+    }
+
+    /// The setting that says so.
+    pub(crate) const fn setting(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Terminal => "its time-out",
+            Self::Systemd => "TimeoutStopSec=",
+            Self::Container => "`docker stop --time` or stop_grace_period",
+            Self::Kubernetes => "terminationGracePeriodSeconds",
+        }
+    }
+
+    /// A grace that is over before the platform's patience.
+    const fn grace(self) -> Duration {
+        match self {
+            Self::Container => Duration::from_secs(8),
+            _ => Duration::from_secs(25),
+        }
+    }
+
+    /// How long to go on as before once readiness is off. Kubernetes takes a pod out of its services and kills it at
+    /// the same moment; until every node has heard of it, clients still come.
+    const fn lame_duck(self) -> Duration {
+        match self {
+            Self::Kubernetes => Duration::from_secs(5),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The times that the surroundings set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    pub(crate) platform: Platform,
+    /// When the platform kills, and whether that was said and is not only its custom.
+    pub(crate) kills_after: Option<(Duration, bool)>,
+}
+
+impl Surroundings {
+    /// What can be seen, and `ADIEU_KILL_AFTER`, which says what cannot.
+    pub(crate) fn look() -> Result<Self, Error> {
+        let platform = Platform::detect();
+        let said = std::env::var_os("ADIEU_KILL_AFTER").filter(|said| !said.is_empty());
+        let said = said
+            .map(|said| duration::parse_duration(&said.to_string_lossy()))
+            .transpose()
+            .map_err(|invalid| Error::config(format!("ADIEU_KILL_AFTER: {invalid}")))?;
+        Ok(Self::new(platform, said))
+    }
+
+    fn new(platform: Platform, said: Option<Duration>) -> Self {
+        Self {
+            platform,
+            kills_after: said
+                .map(|said| (said, true))
+                .or(platform.kills_after().map(|custom| (custom, false))),
+        }
+    }
+
+    /// For what owns no process: nobody kills it alone, and nobody is sent to it by a cluster.
+    pub(crate) fn of_a_scope() -> Self {
+        let platform = match Platform::detect() {
+            Platform::Kubernetes => Platform::Plain,
+            other => other,
+        };
+        Self {
+            platform,
+            kills_after: None,
+        }
+    }
+
+    /// The grace of one who has not said any.
+    pub(crate) fn default_grace(self) -> Duration {
+        match self.kills_after {
+            Some((said, true)) => (said * 5 / 6).max(Duration::from_millis(1)),
+            _ => self.platform.grace(),
+        }
+    }
+
+    /// The lame duck of one who has not said any: a quarter of the grace at most.
+    pub(crate) fn default_lame_duck(self, grace: Duration) -> Duration {
+        self.platform.lame_duck().min(grace / 4)
+    }
+
+    /// The time after which the platform kills, if a stop that uses its whole grace would not live to see it.
+    pub(crate) fn kills_before(self, grace: Duration) -> Option<Duration> {
+        let (kills_after, said) = self.kills_after?;
+        // A unit that is notified is told how much longer it takes.
+        let is_told = self.platform == Platform::Systemd
+            && !said
+            && std::env::var_os("NOTIFY_SOCKET").is_some();
+        (grace >= kills_after && !is_told).then_some(kills_after)
     }
 }
 
@@ -25,10 +203,63 @@ const fn fitting_grace(kubernetes: bool, container: bool) -> Duration {
 mod tests {
     use super::*;
 
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    const ALL: [Platform; 5] = [
+        Platform::Plain,
+        Platform::Terminal,
+        Platform::Systemd,
+        Platform::Container,
+        Platform::Kubernetes,
+    ];
+
     #[test]
-    fn shorter_than_the_platform_waits() {
-        assert!(fitting_grace(false, true) < Duration::from_secs(10));
-        assert!(fitting_grace(true, true) < Duration::from_secs(30));
-        assert_eq!(fitting_grace(false, false), Duration::from_secs(25));
+    fn the_strongest_sign_counts() {
+        let mut signs = Signs::default();
+        assert_eq!(Platform::from(signs), Platform::Plain);
+        signs.terminal = true;
+        assert_eq!(Platform::from(signs), Platform::Terminal);
+        signs.systemd = true;
+        assert_eq!(Platform::from(signs), Platform::Systemd);
+        signs.container = true;
+        assert_eq!(Platform::from(signs), Platform::Container);
+        signs.kubernetes = true;
+        assert_eq!(Platform::from(signs), Platform::Kubernetes);
+    }
+
+    #[test]
+    fn the_default_grace_is_shorter_than_the_platform_waits() {
+        for platform in ALL {
+            let surroundings = Surroundings::new(platform, None);
+            let grace = surroundings.default_grace();
+            assert_eq!(surroundings.kills_before(grace), None, "{platform}");
+            assert!(surroundings.default_lame_duck(grace) < grace);
+        }
+        assert_eq!(Platform::Plain.grace(), seconds(25));
+    }
+
+    #[test]
+    fn what_was_said_counts_more_than_custom() {
+        let patient = Surroundings::new(Platform::Kubernetes, Some(seconds(60)));
+        assert_eq!(patient.default_grace(), seconds(50));
+        assert_eq!(patient.kills_before(seconds(59)), None);
+        assert_eq!(patient.kills_before(seconds(60)), Some(seconds(60)));
+        let custom = Surroundings::new(Platform::Kubernetes, None);
+        assert_eq!(custom.kills_before(seconds(59)), Some(seconds(30)));
+        let plain = Surroundings::new(Platform::Plain, None);
+        assert_eq!(plain.kills_before(seconds(3_600)), None);
+    }
+
+    #[test]
+    fn only_kubernetes_has_a_lame_duck_and_it_leaves_time() {
+        for platform in ALL {
+            let lame_duck = Surroundings::new(platform, None).default_lame_duck(seconds(25));
+            assert_eq!(lame_duck.is_zero(), platform != Platform::Kubernetes);
+        }
+        let kubernetes = Surroundings::new(Platform::Kubernetes, None);
+        assert_eq!(kubernetes.default_lame_duck(seconds(25)), seconds(5));
+        assert_eq!(kubernetes.default_lame_duck(seconds(4)), seconds(1));
     }
 }

@@ -13,6 +13,7 @@ use crate::conductor::Conductor;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Failure};
 use crate::lifecycle::{Cause, Exit};
+use crate::platform::Surroundings;
 use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
 use crate::settings::Settings;
@@ -58,7 +59,7 @@ impl Scope {
 
     /// How long to go on as before after readiness went off. Part of the grace.
     pub fn lame_duck(mut self, lame_duck: Duration) -> Self {
-        self.settings.lame_duck = lame_duck;
+        self.settings.lame_duck = Some(lame_duck);
         self
     }
 
@@ -138,7 +139,7 @@ impl Scope {
             .map_err(system)?;
         let core = Arc::new(Core::new(
             Arc::clone(&self.settings.name),
-            self.settings.terms()?,
+            self.settings.terms(Surroundings::of_a_scope())?,
             runtime.clone(),
         ));
         let ledger = Arc::new(Mutex::new(Ledger::new()));

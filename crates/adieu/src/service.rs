@@ -12,10 +12,13 @@ use crate::conductor::Conductor;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Failure};
 use crate::lifecycle::{Exit, Terms};
+use crate::platform::Surroundings;
 use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
 use crate::sentinel::Sentinel;
 use crate::settings::Settings;
+#[cfg(unix)]
+use crate::systemd::Systemd;
 use crate::{setup, signal};
 
 /// A service that owns its process. See the [crate documentation](crate).
@@ -24,6 +27,10 @@ pub fn service(name: impl Into<Arc<str>>) -> Service {
         settings: Settings::new(name, Print::Auto),
         block_limit: Some(Duration::from_millis(100)),
         threads: None,
+        #[cfg(all(unix, feature = "net"))]
+        command: None,
+        #[cfg(all(unix, feature = "net"))]
+        patience: Duration::from_secs(30),
     }
 }
 
@@ -33,6 +40,10 @@ pub struct Service {
     settings: Settings,
     block_limit: Option<Duration>,
     threads: Option<usize>,
+    #[cfg(all(unix, feature = "net"))]
+    command: Option<crate::handoff::MakeCommand>,
+    #[cfg(all(unix, feature = "net"))]
+    patience: Duration,
 }
 
 impl Service {
@@ -40,15 +51,20 @@ impl Service {
     /// second after it.
     ///
     /// Left out, it fits the platform: 8 s in a plain container (docker kills after 10), 25 s in Kubernetes
-    /// (which kills after 30) and elsewhere. The environment variable `ADIEU_GRACE` overrides it.
+    /// (which kills after 30) and elsewhere. The environment variable `ADIEU_GRACE` overrides it. A grace that is
+    /// longer than the platform waits is warned of at the start; `ADIEU_KILL_AFTER=60s` says how long it waits if
+    /// that is not what it does by default, and then five sixths of it are the grace if none was set.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = Some(grace);
         self
     }
 
     /// How long to go on as before after readiness went off, so that load balancers notice. Part of the grace.
+    ///
+    /// Left out, it is 5 s in Kubernetes, where clients still come for a while after the stop has begun, but never
+    /// more than a quarter of the grace; elsewhere it is none.
     pub fn lame_duck(mut self, lame_duck: Duration) -> Self {
-        self.settings.lame_duck = lame_duck;
+        self.settings.lame_duck = Some(lame_duck);
         self
     }
 
@@ -83,6 +99,37 @@ impl Service {
         self
     }
 
+    /// What SIGUSR2 starts to take over from this process. Left out, it is the command that started this one, looked
+    /// up anew, so that a new version in its place is what runs next.
+    ///
+    /// The new process is given every listener and runs its `setup` as always; [`App::listen`](crate::App::listen)
+    /// takes the listener of its name. When its `setup` has returned and its checks pass, it begins to accept, and
+    /// this process stops accepting, finishes what it has, and ends. If the new one crashes, hangs or does not get
+    /// ready in time, it is ended, this process goes on as if nothing had been, and log, report and systemd hear
+    /// why. A stop that comes first wins.
+    ///
+    /// ```no_run
+    /// # async fn setup(_: &mut adieu::App) -> adieu::Result { Ok(()) }
+    /// use std::process::Command;
+    ///
+    /// adieu::service("orders").handoff(|| Command::new("/opt/orders/current/bin/orders")).run(setup);
+    /// ```
+    #[cfg(all(unix, feature = "net"))]
+    pub fn handoff(
+        mut self,
+        command: impl FnMut() -> std::process::Command + Send + 'static,
+    ) -> Self {
+        self.command = Some(Box::new(command));
+        self
+    }
+
+    /// How long a process that is to take over may take until it is ready. 30 s if left out.
+    #[cfg(all(unix, feature = "net"))]
+    pub const fn handoff_timeout(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Runs the service to its end: signals first, then `setup`, then the work until something asks to stop.
     ///
     /// Must be called where no runtime is, as in a plain `fn main()`: a service owns exactly one. Inside a
@@ -112,13 +159,54 @@ impl Service {
         if runtime::Handle::try_current().is_ok() {
             return Err(Error::new(ErrorKind::NestedRuntime));
         }
+        // Before there is a thread, because it changes the environment.
+        #[cfg(feature = "net")]
+        let mut heirlooms = crate::net::from_environment()?;
+        #[cfg(all(unix, feature = "net"))]
+        let predecessor = crate::handoff::from_environment()?.map(|(predecessor, given)| {
+            heirlooms.extend(given);
+            predecessor
+        });
+        #[cfg(all(unix, feature = "net"))]
+        let is_successor = predecessor.is_some();
+        #[cfg(not(all(unix, feature = "net")))]
+        let is_successor = false;
         // Before anything is made: from here on no signal is lost.
         let signals = signal::catch().map_err(system("signal handlers could not be installed"))?;
         self.settings.read_environment()?;
-        let terms = self.settings.terms()?;
+        let surroundings = Surroundings::look()?;
+        let terms = self.settings.terms(surroundings)?;
         let runtime = self.build_runtime()?;
-        let stage = Stage::set(self.settings, terms, self.block_limit, &runtime)?;
+        let stage = Stage::set(
+            self.settings,
+            terms,
+            self.block_limit,
+            &runtime,
+            is_successor,
+        )?;
+        #[cfg(feature = "net")]
+        stage.core.estate.inheritance.add(heirlooms);
+        #[cfg(all(unix, feature = "net"))]
+        if let Some(predecessor) = predecessor {
+            predecessor
+                .attend(&stage.core)
+                .map_err(system("a thread could not be made"))?;
+        }
+        if let Some(kills_after) = surroundings.kills_before(terms.grace) {
+            stage.core.note(Notice::GraceTooLong {
+                platform: surroundings.platform,
+                grace: terms.grace,
+                kills_after,
+            });
+        }
         let listening = signals.deliver_to(&stage.core);
+        #[cfg(all(unix, feature = "net"))]
+        {
+            let command = self.command.unwrap_or_else(crate::handoff::own_command);
+            stage.core.handoff.allow(command, self.patience);
+            signal::listen_for(&stage.core, crate::Signal::User2)
+                .map_err(system("signal handlers could not be installed"))?;
+        }
         runtime.block_on(async {
             setup::run(&stage.core, &stage.ledger, setup).await;
             stage.core.ended().await;
@@ -161,6 +249,7 @@ impl Stage {
         terms: Terms,
         block_limit: Option<Duration>,
         runtime: &Runtime,
+        is_successor: bool,
     ) -> Result<Self, Error> {
         let core = Arc::new(Core::new(settings.name, terms, runtime.handle().clone()));
         let ledger = Arc::new(Mutex::new(Ledger::new()));
@@ -185,6 +274,16 @@ impl Stage {
             Arc::clone(&publisher),
             settings.listener,
         );
+        #[cfg(not(unix))]
+        let _ = is_successor;
+        #[cfg(unix)]
+        let conductor = {
+            let systemd = Systemd::listening(terms.grace, is_successor);
+            if let Some(systemd) = &systemd {
+                systemd.watch(runtime.handle(), is_successor);
+            }
+            conductor.notifying(systemd)
+        };
         thread::Builder::new()
             .name("adieu-conductor".into())
             .spawn(move || conductor.run_on_thread())

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::duration;
 use crate::error::Error;
 use crate::lifecycle::Terms;
+use crate::platform::Surroundings;
 use crate::publish::Print;
 use crate::report::{Listener, Notice};
-use crate::{duration, platform};
 
 /// After a second signal, cancelling and closing have at most this long.
 const HURRY: Duration = Duration::from_secs(2);
@@ -16,7 +17,7 @@ const HURRY: Duration = Duration::from_secs(2);
 pub(crate) struct Settings {
     pub(crate) name: Arc<str>,
     pub(crate) grace: Option<Duration>,
-    pub(crate) lame_duck: Duration,
+    pub(crate) lame_duck: Option<Duration>,
     pub(crate) report_file: Option<PathBuf>,
     pub(crate) print: Print,
     pub(crate) listener: Option<Listener>,
@@ -27,7 +28,7 @@ impl Settings {
         Self {
             name: name.into(),
             grace: None,
-            lame_duck: Duration::ZERO,
+            lame_duck: None,
             report_file: None,
             print,
             listener: None,
@@ -53,10 +54,10 @@ impl Settings {
     }
 
     /// The times to stop by, if they make sense.
-    pub(crate) fn terms(&self) -> Result<Terms, Error> {
+    pub(crate) fn terms(&self, surroundings: Surroundings) -> Result<Terms, Error> {
         let grace = self
             .grace
-            .unwrap_or_else(platform::default_grace)
+            .unwrap_or_else(|| surroundings.default_grace())
             .min(duration::FOREVER);
         if grace.is_zero() {
             return Err(Error::config(
@@ -65,10 +66,13 @@ impl Settings {
                     .to_owned(),
             ));
         }
-        if self.lame_duck >= grace {
+        let lame_duck = self
+            .lame_duck
+            .unwrap_or_else(|| surroundings.default_lame_duck(grace));
+        if lame_duck >= grace {
             return Err(Error::config(format!(
                 "a lame duck of {} leaves nothing of a grace of {}: make the grace longer",
-                duration::show(self.lame_duck),
+                duration::show(lame_duck),
                 duration::show(grace)
             )));
         }
@@ -82,7 +86,7 @@ impl Settings {
         }
         Ok(Terms {
             grace,
-            lame_duck: self.lame_duck,
+            lame_duck,
             hurry: grace.min(HURRY),
         })
     }

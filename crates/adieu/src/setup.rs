@@ -47,6 +47,10 @@ where
         (Ok(Err(_)), _) => return,
         (_, Some(misuse)) => misuse.into(),
         (Ok(Ok(Ok(()))), None) => {
+            #[cfg(feature = "net")]
+            for (name, descriptor) in core.estate.inheritance.leftovers() {
+                core.note(crate::report::Notice::Unclaimed { name, descriptor });
+            }
             ending.end = End::Done;
             return;
         }

@@ -38,6 +38,19 @@ pub(crate) fn coarse_now() -> Duration {
     }
 }
 
+/// The clock that systemd reads: monotonic, since the machine has started.
+#[cfg(unix)]
+pub(crate) fn monotonic_now() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a live timespec of the right type; the call writes it and keeps nothing.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Hides a listening socket from new connections while handshakes half done still finish into its queue.
 ///
 /// Binds it to an interface that does not exist: the look-up for a new SYN no longer finds the listener, so it
@@ -74,6 +87,93 @@ pub(crate) fn unacknowledged(socket: std::os::fd::BorrowedFd<'_>) -> Option<u32>
     // SAFETY: the descriptor is open for the call, which writes one integer to where the pointer leads.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
     u32::try_from(count).ok().filter(|_| done == 0)
+}
+
+/// Takes over a descriptor that came with the process, and keeps it from the children.
+///
+/// To be called once for a descriptor that whoever started the process has said is meant for it.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn adopt(descriptor: std::os::fd::RawFd) -> std::io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the call takes two integers and an option; on a number that is not open it fails, and that is seen.
+    let done = unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
+    if done == -1 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and by the contract of this function nobody else in this process owns it.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Lets these descriptors stay open in the process that the command starts, under the same numbers.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn keep_open(command: &mut std::process::Command, descriptors: Vec<std::os::fd::RawFd>) {
+    use std::os::unix::process::CommandExt;
+    let keep = move || {
+        for descriptor in &descriptors {
+            // SAFETY: the call takes integers, and is async-signal-safe; a number that is not open is an error.
+            if unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) } == -1 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe things may be done. It reads a list that was made before,
+    // calls `fcntl`, and makes an error out of a number, without allocating.
+    unsafe { command.pre_exec(keep) };
+}
+
+/// Sends a signal to a child that is not reaped, so that its number is its own.
+#[cfg(all(unix, feature = "net"))]
+fn send(pid: u32, signal: libc::c_int) {
+    if let Ok(pid @ 1..) = libc::pid_t::try_from(pid) {
+        // SAFETY: the call takes two integers.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Asks a child that is not reaped to end.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn terminate(pid: u32) {
+    send(pid, libc::SIGTERM);
+}
+
+/// Ends a child that is not reaped.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn kill(pid: u32) {
+    send(pid, libc::SIGKILL);
+}
+
+/// Waits until a child has ended, and does not reap it.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn await_end(pid: u32) {
+    loop {
+        // SAFETY: the pointer is to a live siginfo, for which all-zero is valid; the call writes it and keeps nothing.
+        let done = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(
+                libc::P_PID,
+                pid,
+                &raw mut info,
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        // One that is no child any more has ended too.
+        if done == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
+/// Removes variables from the environment, so that children do not inherit them.
+///
+/// To be called when the service begins, before it has made a thread.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn remove_variables(names: &[&str]) {
+    for name in names.iter().filter(|name| std::env::var_os(name).is_some()) {
+        // SAFETY: the standard library takes a lock against its own readers; what remains are readers in C on
+        // other threads. The service has made none yet, and owns its process from the beginning of `main`.
+        unsafe { std::env::remove_var(name) };
+    }
 }
 
 #[cfg(unix)]

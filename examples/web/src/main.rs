@@ -26,6 +26,12 @@ struct Options {
     /// How long to go on as before once stopping was announced
     #[arg(long, value_parser = adieu::parse_duration)]
     lame_duck: Option<Duration>,
+    /// How long to take before being ready, as one does that warms its caches
+    #[arg(long, value_parser = adieu::parse_duration)]
+    warm_up: Option<Duration>,
+    /// How long a process that takes over after SIGUSR2 may take until it is ready
+    #[arg(long, value_parser = adieu::parse_duration)]
+    handoff_timeout: Option<Duration>,
     /// The certificate chain, PEM
     #[arg(long, requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -53,6 +59,10 @@ fn main() -> adieu::Report {
     if let Some(path) = options.report {
         service = service.report_file(path);
     }
+    #[cfg(unix)]
+    if let Some(timeout) = options.handoff_timeout {
+        service = service.handoff_timeout(timeout);
+    }
     service.run(async move |app: &mut adieu::App| {
         if let Some(address) = options.admin {
             let admin = app.admin(address).await?;
@@ -72,6 +82,9 @@ fn main() -> adieu::Report {
             listen = listen.tls(certificate, key);
         }
         let listener = listen.await?;
+        if let Some(warm_up) = options.warm_up {
+            app.stop().sleep(warm_up).await;
+        }
         let listener = listener.on_listening(|address| println!("listening on {address}"));
         app.http(listener, routes::router(motd));
         Ok(())

@@ -26,6 +26,7 @@ impl Web {
             .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(arguments)
             .env_remove("ADIEU_GRACE")
+            .env_remove("KUBERNETES_SERVICE_HOST")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

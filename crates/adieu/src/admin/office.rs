@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
+
 use super::check::Check;
 use crate::core::Core;
 use crate::error::Error;
@@ -44,6 +46,23 @@ impl Office {
 
     pub(super) fn checks(&self) -> Vec<Arc<Check>> {
         lock(&self.checks).clone()
+    }
+
+    pub(crate) fn has_checks(&self) -> bool {
+        !lock(&self.checks).is_empty()
+    }
+
+    /// Asks every check; says whether all pass. Once the stop is announced there is none left to fail.
+    ///
+    /// Dropped half-way, the one that is asked is cancelled.
+    pub(crate) async fn all_pass(&self, runtime: &Handle) -> bool {
+        for check in self.checks() {
+            let answer = check.ask(runtime).await;
+            if answer.is_some_and(|answer| answer.problem.is_some()) {
+                return false;
+            }
+        }
+        true
     }
 
     pub(super) fn opened(&self) -> Arc<Gate> {

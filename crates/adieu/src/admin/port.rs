@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind};
 use crate::gate::Gate;
-use crate::net::{Listen, Listening, Wire};
+use crate::net::{Keeper, Listen, Listening, Wire};
 use crate::report::Notice;
 
 /// Connections at a time. One more, and the oldest is cut: whoever hoards them locks nobody out.
@@ -88,7 +88,8 @@ impl<'app> Admin<'app> {
     async fn open(self) -> Result<AdminPort, Error> {
         let core = Arc::clone(&self.app.core);
         let address = self.address.clone();
-        let listener = Listen::new("admin".into(), self.address, self.place).await?;
+        let listener =
+            Listen::new(Arc::clone(&core), "admin".into(), self.address, self.place).await?;
         let local = listener.local_addr();
         let listening = listener.open().map_err(|cause| {
             Error::new(ErrorKind::Listen {
@@ -160,6 +161,9 @@ impl Drop for OpenOnDrop {
 async fn until_the_end(core: Arc<Core>, door: Door, routes: AdminRoutes) {
     let mut guests = Guests::default();
     let mut upkeep = tokio::time::interval(UPKEEP);
+    // During a hand-off the port is first the old process's alone, and then the new one's alone.
+    let mut is_ours = !door.listening.hold.is_handed_over();
+    let mut is_passed_on = false;
     loop {
         // Every branch is cancel-safe: a connection is either handed out or still in the queue, the rest forgets
         // nothing. What is open at the end is cut: the process is about to go.
@@ -168,7 +172,12 @@ async fn until_the_end(core: Arc<Core>, door: Door, routes: AdminRoutes) {
             () = core.ended() => return,
             _ = upkeep.tick() => metrics::upkeep(),
             _ = guests.all.join_next(), if !guests.all.is_empty() => {}
-            accepted = door.listening.accept() => match accepted {
+            () = core.running.pass(), if !is_ours && !is_passed_on => is_ours = true,
+            () = core.estate.passed_on.pass(), if !is_passed_on => {
+                is_passed_on = true;
+                is_ours = !matches!(door.listening.hold.keeper(), Keeper::Successor(_));
+            }
+            accepted = door.listening.accept(), if is_ours => match accepted {
                 Ok(wire) => guests.welcome(&core, serve(wire, routes.clone())),
                 Err(_) => tokio::time::sleep(BREATH).await,
             },

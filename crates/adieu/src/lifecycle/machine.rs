@@ -187,7 +187,8 @@ impl Machine {
         // Nobody was ever sent here, so nobody has to be given time to go elsewhere.
         let was_ready = self.state == State::Running;
         let mut demand = demand(self.terms, self.parts.values().map(|part| part.role));
-        if !was_ready {
+        // Nor if another process serves them already.
+        if !was_ready || matches!(cause, Cause::HandedOver(_)) {
             demand.lame_duck = Time::ZERO;
         }
         // What it still opens before it hears of the stop will have to be closed as well.

@@ -104,6 +104,8 @@ pub enum Cause {
     AllTasksEnded,
     /// The program asked, through a shutdown handle, and said why.
     Requested(Arc<str>),
+    /// The process of this number has taken over.
+    HandedOver(u32),
 }
 
 impl fmt::Display for Cause {
@@ -115,6 +117,7 @@ impl fmt::Display for Cause {
             Self::Panic(part) => write!(f, "panic {part}"),
             Self::AllTasksEnded => f.write_str("all tasks ended"),
             Self::Requested(why) => write!(f, "requested: {why}"),
+            Self::HandedOver(pid) => write!(f, "handed over to process {pid}"),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::connection::{Crowd, Guest};
 use super::listen::{Listener, Listening};
 use super::quit::is_passing;
 use super::wire::Wire;
-use crate::core::Core;
+use crate::core::{Core, Message};
 use crate::gate::Gate;
 use crate::lifecycle::{Cause, Outcome, PartId, StopSignal};
 use crate::report::Loss;
@@ -64,6 +64,7 @@ impl Server {
         most: usize,
         linger: Duration,
     ) -> Self {
+        core.estate.announce();
         Self {
             core,
             part,
@@ -186,9 +187,15 @@ impl Server {
         if stop.until(self.core.running.pass()).await.is_none() {
             return Ok(());
         }
+        if let Some(provenance) = listener.provenance() {
+            self.note(provenance);
+        }
         let listening = listener.open()?;
         #[cfg(feature = "admin")]
         self.open_for_census();
+        if self.core.estate.opened() {
+            self.core.inbox.push(Message::Listening);
+        }
         let mut last = tokio::time::Instant::now();
         self.accept_until_stop(&listening, &stop, |wire| {
             last = tokio::time::Instant::now();
@@ -200,7 +207,7 @@ impl Server {
         self.turn(Tide::Linger);
         let had_traffic = last.elapsed() < Duration::from_secs(1) || self.crowd.len() > 0;
         let way = listening.quit(had_traffic, &self.crowd, &serve).await;
-        self.note(way.note().to_owned());
+        self.note(way.note());
         let _ = tokio::time::timeout_at(ebb, self.crowd.empty()).await;
         self.turn(Tide::Ebb);
         self.crowd.empty().await;

@@ -1,4 +1,4 @@
-//! Listening sockets: bound in `setup`, so that a port that is taken is an error there.
+//! Listening sockets: inherited, or bound in `setup`, so that a port that is taken is an error there.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,16 +6,22 @@ use std::future::{Future, IntoFuture};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::Location;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
+use super::estate::Hold;
 use super::holder;
+use super::inherit::Origin;
 use super::quit;
+use crate::core::Core;
 use crate::error::{Error, ErrorKind};
+use crate::report::Notice;
 
 /// How many connections may wait to be accepted. A queue that overflows loses connections at the stop.
 const BACKLOG: i32 = 4_096;
@@ -23,6 +29,7 @@ const BACKLOG: i32 = 4_096;
 /// A socket about to be bound. Await it to bind it.
 #[must_use = "a socket is bound when it is awaited"]
 pub struct Listen {
+    core: Arc<Core>,
     name: Cow<'static, str>,
     address: String,
     #[cfg(feature = "tls")]
@@ -32,11 +39,13 @@ pub struct Listen {
 
 impl Listen {
     pub(crate) const fn new(
+        core: Arc<Core>,
         name: Cow<'static, str>,
         address: String,
         place: &'static Location<'static>,
     ) -> Self {
         Self {
+            core,
             name,
             address,
             #[cfg(feature = "tls")]
@@ -71,20 +80,56 @@ impl Listen {
             Some((certificate, key)) => Some(super::Tls::load(&name, certificate, key)?),
             None => None,
         };
-        let bound = match self.address.strip_prefix("unix:") {
-            // adieu: ignore(ADR102) once, in set-up, on a local file
-            Some(path) => bind_unix(path.into()).map_err(failed)?,
-            None => bind_tcp(&self.address).await.map_err(failed)?,
+        let (bound, hold) = match self.inherited()? {
+            Some(inherited) => inherited,
+            None => {
+                let (bound, file) = match self.address.strip_prefix("unix:") {
+                    // adieu: ignore(ADR102) once, in set-up, on a local file
+                    Some(path) => (bind_unix(path.as_ref()).map_err(failed)?, Some(path.into())),
+                    None => (bind_tcp(&self.address).await.map_err(failed)?, None),
+                };
+                let name = self.name.to_string();
+                (
+                    bound,
+                    Hold::new(Arc::clone(&self.core), name, Origin::Bound, file),
+                )
+            }
         };
         quit::probe();
         Ok(Listener {
             name: self.name,
+            hold,
             bound,
             #[cfg(feature = "tls")]
             tls,
             place: self.place,
             on_listening: None,
         })
+    }
+
+    /// The listener of this name, if one came with the process.
+    fn inherited(&self) -> Result<Option<(Bound, Hold)>, Error> {
+        let inheritance = &self.core.estate.inheritance;
+        let Some(claimed) = inheritance.claim(&self.name, &self.address)? else {
+            return Ok(None);
+        };
+        let (core, name) = (Arc::clone(&self.core), self.name.to_string());
+        let hold = Hold::new(core, name, claimed.origin, claimed.file);
+        self.core.note(Notice::Inherited {
+            part: Arc::from(&*self.name),
+            from: hold.provenance().unwrap_or_default(),
+            elsewhere: claimed.elsewhere.map(|found| (found, self.address.clone())),
+        });
+        let is_unix = claimed
+            .socket
+            .local_addr()
+            .is_ok_and(|address| address.is_unix());
+        let bound = if is_unix {
+            Bound::Unix(claimed.socket)
+        } else {
+            Bound::Tcp(claimed.socket)
+        };
+        Ok(Some((bound, hold)))
     }
 }
 
@@ -102,6 +147,8 @@ impl IntoFuture for Listen {
 #[must_use = "give it to `app.http` or `app.tcp`"]
 pub struct Listener {
     pub(crate) name: Cow<'static, str>,
+    // Before the socket: a file whose socket is closed looks stale, and another service may replace it.
+    hold: Hold,
     bound: Bound,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::Tls>,
@@ -113,31 +160,19 @@ type OnListening = Box<dyn FnOnce(&str) + Send>;
 
 enum Bound {
     Tcp(Socket),
-    Unix(Socket, SocketFile),
+    Unix(Socket),
 }
 
 /// A socket that listens.
-pub(crate) enum Listening {
+pub(crate) struct Listening {
+    // Before the socket, as above.
+    pub(crate) hold: Hold,
+    pub(super) acceptor: Acceptor,
+}
+
+pub(super) enum Acceptor {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
-}
-
-/// The file of a Unix socket: removed once, with the listener or before it. Never twice, because by then
-/// another service may have put its own there.
-pub(crate) struct SocketFile(Option<PathBuf>);
-
-impl SocketFile {
-    pub(super) fn remove(&mut self) {
-        if let Some(path) = self.0.take() {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        self.remove();
-    }
+    Unix(UnixListener),
 }
 
 impl Listener {
@@ -146,7 +181,7 @@ impl Listener {
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.bound {
             Bound::Tcp(socket) => socket.local_addr().ok()?.as_socket(),
-            Bound::Unix(..) => None,
+            Bound::Unix(_) => None,
         }
     }
 
@@ -166,36 +201,32 @@ impl Listener {
     }
 
     fn address(&self) -> String {
-        match &self.bound {
-            Bound::Tcp(_) => self
-                .local_addr()
-                .map_or_else(String::new, |address| address.to_string()),
-            Bound::Unix(_, SocketFile(path)) => {
-                format!(
-                    "unix:{}",
-                    path.as_deref().unwrap_or(Path::new("")).display()
-                )
-            }
-        }
+        let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
+        super::inherit::address_of(socket).map_or_else(String::new, |address| address.to_string())
+    }
+
+    /// Where it came from, if we have not bound it.
+    pub(crate) fn provenance(&self) -> Option<String> {
+        self.hold.provenance()
     }
 
     /// Begins to listen.
     pub(crate) fn open(mut self) -> io::Result<Listening> {
         let tell = self.on_listening.take().map(|tell| (tell, self.address()));
-        let listening = match self.bound {
-            Bound::Tcp(socket) => {
-                socket.listen(BACKLOG)?;
-                Listening::Tcp(TcpListener::from_std(socket.into())?)
-            }
-            Bound::Unix(socket, path) => {
-                socket.listen(BACKLOG)?;
-                Listening::Unix(UnixListener::from_std(socket.into())?, path)
-            }
+        let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
+        socket.listen(BACKLOG)?;
+        self.hold.list(socket.try_clone().map(Into::into));
+        let acceptor = match self.bound {
+            Bound::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.into())?),
+            Bound::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.into())?),
         };
         if let Some((tell, address)) = tell {
             tell(&address);
         }
-        Ok(listening)
+        Ok(Listening {
+            hold: self.hold,
+            acceptor,
+        })
     }
 }
 
@@ -229,17 +260,17 @@ fn bind_one(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// A socket file that nobody answers on is left over from a service that was killed, and is replaced.
-fn bind_unix(path: PathBuf) -> io::Result<Bound> {
+fn bind_unix(path: &Path) -> io::Result<Bound> {
     if path.exists() {
-        match std::os::unix::net::UnixStream::connect(&path) {
+        match std::os::unix::net::UnixStream::connect(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(&path)?
+                std::fs::remove_file(path)?
             }
             _ => return Err(io::Error::from(io::ErrorKind::AddrInUse)),
         }
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::unix(&path)?)?;
-    Ok(Bound::Unix(socket, SocketFile(Some(path))))
+    socket.bind(&SockAddr::unix(path)?)?;
+    Ok(Bound::Unix(socket))
 }

@@ -2,7 +2,9 @@
 
 mod accept;
 mod connection;
+mod estate;
 mod holder;
+mod inherit;
 mod listen;
 mod quit;
 mod stream;
@@ -14,6 +16,10 @@ pub(crate) use accept::{Server, Tide};
 #[cfg(feature = "admin")]
 pub(crate) use connection::Census;
 pub(crate) use connection::{Bell, Guest};
+#[cfg(feature = "admin")]
+pub(crate) use estate::Keeper;
+pub(crate) use estate::{Bequest, Estate};
+pub(crate) use inherit::{Heirloom, Origin, from_environment};
 #[cfg(feature = "admin")]
 pub(crate) use listen::Listening;
 pub use listen::{Listen, Listener};

@@ -13,7 +13,8 @@ use socket2::SockRef;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::connection::Crowd;
-use super::listen::Listening;
+use super::estate::Keeper;
+use super::listen::{Acceptor, Listening};
 use super::wire::Wire;
 
 /// How a listener was taken away; stands in the report.
@@ -22,17 +23,28 @@ pub(super) enum Way {
     Cloaked,
     Emptied,
     Unlinked,
+    /// It lives on elsewhere, with its queue.
+    Left(Keeper),
 }
 
 impl Way {
-    pub(super) const fn note(self) -> &'static str {
+    pub(super) fn note(self) -> String {
         match self {
             Self::Cloaked => "listener cloaked, queue emptied, closed",
             Self::Emptied => "listener's queue emptied, closed (this system cannot cloak it)",
             Self::Unlinked => "socket file removed, queue emptied, closed",
+            Self::Left(Keeper::Successor(pid)) => {
+                return format!("listener handed over to process {pid}");
+            }
+            Self::Left(Keeper::Predecessor) => "listener left to the process that has it",
+            Self::Left(_) => "listener left, with its queue, to whoever started us",
         }
+        .to_owned()
     }
 }
+
+/// How long to wait for the word whose a listener is that was just being handed over.
+const DECISION: Duration = Duration::from_secs(1);
 
 /// The queue counts as quiet after this long without a connection: longer than most round trips, because the
 /// last step of a handshake may still be on its way.
@@ -64,15 +76,7 @@ fn try_cloak() -> io::Result<bool> {
     Ok(false)
 }
 
-impl Listening {
-    /// The next connection. Cancel-safe.
-    pub(crate) async fn accept(&self) -> io::Result<Wire> {
-        match self {
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
-            Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| stream.into()),
-        }
-    }
-
+impl Acceptor {
     /// A connection that is in the queue at this moment, asked of the kernel: what the runtime knows may be
     /// older.
     fn accept_now(&self) -> io::Result<Wire> {
@@ -82,33 +86,47 @@ impl Listening {
                 socket.set_nonblocking(true)?;
                 TcpStream::from_std(socket.into()).map(Into::into)
             }
-            Self::Unix(listener, _) => {
+            Self::Unix(listener) => {
                 let (socket, _) = SockRef::from(listener).accept()?;
                 socket.set_nonblocking(true)?;
                 UnixStream::from_std(socket.into()).map(Into::into)
             }
         }
     }
+}
+
+impl Listening {
+    /// The next connection. Cancel-safe.
+    pub(crate) async fn accept(&self) -> io::Result<Wire> {
+        match &self.acceptor {
+            Acceptor::Tcp(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
+            Acceptor::Unix(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
+        }
+    }
 
     fn hide(&mut self) -> Way {
-        match self {
-            Self::Unix(_, file) => {
-                file.remove();
+        match (self.hold.keeper(), &self.acceptor) {
+            (Keeper::Nobody, Acceptor::Unix(_)) => {
+                self.hold.remove_file();
                 Way::Unlinked
             }
             #[cfg(target_os = "linux")]
-            Self::Tcp(listener) => {
+            (Keeper::Nobody, Acceptor::Tcp(listener)) => {
                 use std::os::fd::AsFd;
                 let cloaked = probe() && crate::sys::cloak(listener.as_fd()).is_ok();
                 if cloaked { Way::Cloaked } else { Way::Emptied }
             }
             #[cfg(not(target_os = "linux"))]
-            Self::Tcp(_) => Way::Emptied,
+            (Keeper::Nobody, Acceptor::Tcp(_)) => Way::Emptied,
+            // Hiding it would hide it for its keeper too, and what is in the queue is served there.
+            (keeper, _) => Way::Left(keeper),
         }
     }
 
     /// Hides the listener, hands every connection that is or still comes into the queue to `serve`, and
     /// closes it. Waits for late ones only if there was traffic lately: an idle service is gone at once.
+    ///
+    /// One that another process goes on with is neither hidden nor emptied.
     ///
     /// Dropped half-way, the listener closes at once.
     pub(super) async fn quit(
@@ -117,10 +135,14 @@ impl Listening {
         crowd: &Crowd,
         mut serve: impl FnMut(Wire),
     ) -> Way {
+        let _ = tokio::time::timeout(DECISION, self.hold.decided()).await;
         let way = self.hide();
+        if matches!(way, Way::Left(_)) {
+            return way;
+        }
         let mut wait = had_traffic;
         loop {
-            match self.accept_now() {
+            match self.acceptor.accept_now() {
                 Ok(wire) => serve(wire),
                 Err(error) if is_passing(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -147,7 +169,7 @@ impl Listening {
         }
         let _ = tokio::time::timeout(CAP, emptying).await;
         // On a busy machine the timer may be the first to be heard: what came meanwhile is not to be reset.
-        while let Ok(wire) = self.accept_now() {
+        while let Ok(wire) = self.acceptor.accept_now() {
             serve(wire);
         }
         way

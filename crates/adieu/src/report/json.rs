@@ -240,6 +240,31 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         Notice::AdminExposed { address } => {
             json!({"event": "admin exposed", "address": address.to_string()})
         }
+        Notice::GraceTooLong {
+            platform,
+            grace,
+            kills_after,
+        } => {
+            json!({"event": "grace too long", "platform": platform.name(), "grace_ms": millis(*grace), "kills_after_ms": millis(*kills_after)})
+        }
+        Notice::Inherited {
+            part,
+            from,
+            elsewhere,
+        } => {
+            let (address, asked) = elsewhere.clone().unzip();
+            json!({"event": "inherited", "part": &**part, "from": from, "address": address, "asked": asked})
+        }
+        Notice::Unclaimed { name, descriptor } => {
+            json!({"event": "unclaimed", "name": name, "descriptor": descriptor})
+        }
+        Notice::HandOffBegun { pid, command } => {
+            json!({"event": "hand-off begun", "pid": pid, "command": command})
+        }
+        Notice::HandOffFailed { why } => json!({"event": "hand-off failed", "why": why}),
+        Notice::HandOffRefused { why } => json!({"event": "hand-off refused", "why": why}),
+        Notice::HandedOver { pid } => json!({"event": "handed over", "pid": pid}),
+        Notice::TookOver { pid } => json!({"event": "took over", "pid": pid}),
         Notice::Ended { exit } => json!({"event": "ended", "exit_code": exit.code()}),
     };
     value["at_ms"] = millis(at);

@@ -238,6 +238,67 @@ pub(crate) fn log(service: &str, notice: &Notice) {
              127.0.0.1, or say `.exposed()` if it is meant so",
             address
         ),
+        Notice::GraceTooLong {
+            platform,
+            grace,
+            kills_after,
+        } => say!(
+            warn,
+            service = service,
+            platform = platform,
+            "a stop may take {}, but {} kills after {}: shorten the grace, or make {} longer and say so with \
+             ADIEU_KILL_AFTER",
+            show(*grace),
+            platform,
+            show(*kills_after),
+            platform.setting()
+        ),
+        Notice::Inherited {
+            part,
+            from,
+            elsewhere: None,
+        } => say!(info, service = service, part = part, "{}: {}", part, from),
+        Notice::Inherited {
+            part,
+            from,
+            elsewhere: Some((found, asked)),
+        } => say!(
+            warn,
+            service = service,
+            part = part,
+            "{}: {}, on {} and not on {} as asked for; the one that was inherited counts",
+            part,
+            from,
+            found,
+            asked
+        ),
+        Notice::Unclaimed { name, descriptor } => say!(
+            warn,
+            service = service,
+            "descriptor {} (`{}`) was handed to the service, and nothing in `setup` listens by that name: closed",
+            descriptor,
+            name
+        ),
+        Notice::HandOffBegun { pid, command } => say!(
+            info,
+            service = service,
+            "handing over to process {}: {}",
+            pid,
+            command
+        ),
+        Notice::HandOffFailed { why } => say!(
+            warn,
+            service = service,
+            "the hand-off failed, and this process goes on: {}",
+            why
+        ),
+        Notice::HandOffRefused { why } => {
+            say!(warn, service = service, "no hand-off: {}", why);
+        }
+        Notice::HandedOver { pid } => {
+            say!(info, service = service, "handed over to process {}", pid);
+        }
+        Notice::TookOver { pid } => say!(info, service = service, "took over from process {}", pid),
         Notice::Ended { exit } => {
             say!(
                 info,

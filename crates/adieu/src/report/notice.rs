@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::Failure;
 use crate::hear::Signal;
 use crate::lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role};
+use crate::platform::Platform;
 
 /// What kind of part this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -214,6 +215,58 @@ pub enum Notice {
     AdminExposed {
         /// Where it answers.
         address: std::net::SocketAddr,
+    },
+    /// The platform kills before a stop that uses its whole grace is over.
+    GraceTooLong {
+        /// Which.
+        platform: Platform,
+        /// Ours.
+        grace: Duration,
+        /// After how long it kills.
+        kills_after: Duration,
+    },
+    /// A listener came with the process.
+    Inherited {
+        /// The name it was asked for by.
+        part: Arc<str>,
+        /// How it came.
+        from: String,
+        /// If it is not on the address it was asked for: where it is, and where it should be.
+        elsewhere: Option<(String, String)>,
+    },
+    /// A descriptor came with the process, and nobody listens on it. It was closed.
+    Unclaimed {
+        /// Its name; empty if it has none.
+        name: String,
+        /// Its number.
+        descriptor: i32,
+    },
+    /// The next process was started, to take over.
+    HandOffBegun {
+        /// Its process id.
+        pid: u32,
+        /// The program.
+        command: String,
+    },
+    /// The hand-off came to nothing: the service goes on.
+    HandOffFailed {
+        /// Why.
+        why: String,
+    },
+    /// A hand-off was asked for, and not begun.
+    HandOffRefused {
+        /// Why.
+        why: String,
+    },
+    /// The next process has taken over, and this one stops.
+    HandedOver {
+        /// Its process id.
+        pid: u32,
+    },
+    /// The process before this one has handed over.
+    TookOver {
+        /// Its process id.
+        pid: u32,
     },
     /// The end.
     Ended {

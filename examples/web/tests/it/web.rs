@@ -111,6 +111,7 @@ impl Web {
             .arg(&report)
             .args(&self.arguments)
             .env_remove("ADIEU_GRACE")
+            .env_remove("KUBERNETES_SERVICE_HOST")
             .env_remove("ADIEU_REPORT")
             .stdin(self.stdin)
             .stdout(Stdio::piped())

@@ -1,0 +1,31 @@
+//! What the next process finds in its environment.
+
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the letter is.
+pub(super) const VARIABLE: &str = "ADIEU_HANDOFF";
+
+/// From one process to the next.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Letter {
+    /// The process id of the one that hands over.
+    pub(super) from: u32,
+    /// The descriptor of the socket to talk over.
+    pub(super) channel: RawFd,
+    pub(super) listeners: Vec<Item>,
+}
+
+/// One listener.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Item {
+    pub(super) name: String,
+    pub(super) descriptor: RawFd,
+    /// Whether it ends with the service, and is not held by whoever started it.
+    pub(super) ours: bool,
+    /// The file of a Unix socket, to be removed with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<PathBuf>,
+}

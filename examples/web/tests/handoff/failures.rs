@@ -1,0 +1,97 @@
+//! Hand-offs that come to nothing: the old process goes on, and says why.
+
+use std::collections::BTreeSet;
+
+use rustix::process::Signal;
+
+use crate::lineage::Lineage;
+
+fn begun(web: &mut Lineage) -> u32 {
+    web.signal(web.pid(), Signal::USR2);
+    let pid = web.wait_for("handing over to process ");
+    pid.split(':')
+        .next()
+        .expect("a number")
+        .parse()
+        .expect("a number")
+}
+
+fn is_gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
+}
+
+#[test]
+fn a_start_up_that_hangs_is_ended() {
+    let mut web = Lineage::start("127.0.0.1:0", &["--handoff-timeout", "300ms"]);
+    // One that knows nothing of us, one whose set-up does not return, one that cannot be asked to end.
+    for script in [
+        "exec sleep 600",
+        r#"exec "$WEB" --warm-up 1h "$@""#,
+        "trap '' TERM; sleep 600 & wait; sleep 600",
+    ] {
+        web.next_is(script);
+        let pid = begun(&mut web);
+        let why = web.wait_for("the hand-off failed, and this process goes on: ");
+        assert_eq!(why, format!("process {pid} was not ready within 300 ms"));
+        assert!(is_gone(pid), "{script}");
+        assert_eq!(web.ask("/readyz").expect("an answer").0, 200);
+    }
+    let timeline = web.report()["timeline"].to_string();
+    assert_eq!(timeline.matches("hand-off failed").count(), 3, "{timeline}");
+    assert_eq!(web.stop(), Some(0));
+}
+
+#[test]
+fn a_program_that_is_not_there_or_cannot_run_is_named() {
+    let mut web = Lineage::start("127.0.0.1:0", &[]);
+    let program = web.directory.path().join("web");
+    std::fs::remove_file(&program).expect("it was there");
+    let why = web.hand_over_in_vain();
+    assert!(
+        why.contains(&format!("{} cannot be started", program.display())),
+        "{why}"
+    );
+    assert_eq!(web.holders(), BTreeSet::from([web.pid()]));
+    assert_eq!(web.stop(), Some(0));
+}
+
+#[test]
+fn a_script_that_does_not_exec_is_told_to() {
+    let mut web = Lineage::start("127.0.0.1:0", &[]);
+    web.next_is(r#""$WEB" "$@"; exit $?"#);
+    let why = web.hand_over_in_vain();
+    assert!(why.contains("exit code 2"), "{why}");
+    assert!(
+        web.log()
+            .contains("a script around the program must `exec` it")
+    );
+    assert_eq!(web.stop(), Some(0));
+}
+
+#[test]
+fn a_stop_in_the_middle_wins_and_takes_the_new_process_with_it() {
+    for script in [
+        "exec sleep 600",
+        r#"exec "$WEB" --warm-up 1h "$@""#,
+        "trap '' TERM; sleep 600 & wait; sleep 600",
+    ] {
+        let mut web = Lineage::start("127.0.0.1:0", &[]);
+        web.next_is(script);
+        let pid = begun(&mut web);
+        assert_eq!(web.stop(), Some(0), "{}", web.log());
+        assert!(is_gone(pid), "{script}");
+        let report = web.last_report();
+        assert_eq!(report["cause"], "sigterm");
+    }
+}
+
+#[test]
+fn a_second_one_is_refused_while_the_first_is_under_way() {
+    let mut web = Lineage::start("127.0.0.1:0", &[]);
+    web.next_is("exec sleep 600");
+    begun(&mut web);
+    web.signal(web.pid(), Signal::USR2);
+    assert_eq!(web.wait_for("no hand-off: "), "one is under way already");
+    assert_eq!(web.stop(), Some(0));
+}

@@ -1,0 +1,8 @@
+//! Listeners that come from elsewhere: from whoever started the process, and from the process before it.
+#![cfg(target_os = "linux")]
+
+mod failures;
+mod generations;
+mod inherited;
+mod lineage;
+mod systemd;
