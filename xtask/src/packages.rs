@@ -28,6 +28,7 @@ enum Source {
 /// what it is good for.
 pub(crate) const FOR_TESTS: &[Need] = &[
     Need::debian("git", "git", "hygiene asks it which files are tracked"),
+    Need::debian("python3", "python3", "the drill is held on programs in it"),
     Need::debian(
         "pg_ctlcluster",
         "postgresql",

@@ -5,6 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::check::CheckArgs;
 #[cfg(unix)]
 use crate::demo::DemoArgs;
+#[cfg(unix)]
+use crate::drill::DrillArgs;
 use crate::health::HealthArgs;
 
 /// Services that end well.
@@ -21,5 +23,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     #[cfg(unix)]
     Demo(DemoArgs),
+    #[cfg(unix)]
+    Drill(Box<DrillArgs>),
     Health(HealthArgs),
 }

@@ -4,6 +4,8 @@ mod check;
 mod cli;
 #[cfg(unix)]
 mod demo;
+#[cfg(unix)]
+mod drill;
 mod health;
 mod output;
 #[cfg(unix)]
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         cli::Command::Check(args) => check::run(&args),
         #[cfg(unix)]
         cli::Command::Demo(args) => demo::run(&args),
+        #[cfg(unix)]
+        cli::Command::Drill(args) => drill::run(&args),
         cli::Command::Health(args) => health::run(args),
     }
 }

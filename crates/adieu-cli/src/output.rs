@@ -13,6 +13,9 @@ pub(crate) enum Ending {
     Findings,
     /// The command was not understood, or cannot do what was asked.
     Usage,
+    /// The program under drill could not be started.
+    #[cfg(unix)]
+    NoStart,
 }
 
 impl From<Ending> for ExitCode {
@@ -21,6 +24,8 @@ impl From<Ending> for ExitCode {
             Ending::Clean => 0,
             Ending::Findings => 1,
             Ending::Usage => 2,
+            #[cfg(unix)]
+            Ending::NoStart => 4,
         })
     }
 }

@@ -1,0 +1,125 @@
+//! From the arguments to the exit code.
+
+use std::process::ExitCode;
+
+use adieu_drill::CannotDrill;
+use adieu_drill::report::Verdict;
+use tokio::runtime::Builder;
+
+use super::args::DrillArgs;
+use super::hold::{NoReport, hold};
+use super::wish::Wish;
+use super::{catalogue, compare, file, output as reports};
+use crate::output::{self, Ending};
+use crate::show;
+
+/// Runs the command.
+pub(crate) fn run(args: &DrillArgs) -> ExitCode {
+    if args.list {
+        return catalogue::list().into();
+    }
+    if let Some(id) = &args.explain {
+        return catalogue::explain(id).into();
+    }
+    if let Some([before, after]) = args.compare.as_deref() {
+        return compare::compare(before, after, args.json).into();
+    }
+    let wishes = match wishes(args) {
+        Ok(wishes) => wishes,
+        Err(sentence) => {
+            output::error(sentence);
+            return Ending::Usage.into();
+        }
+    };
+    drill(args, &wishes)
+}
+
+/// The drills that were asked for, in order.
+fn wishes(args: &DrillArgs) -> Result<Vec<Wish>, String> {
+    let said = Wish::of(args)?;
+    let wishes = match &args.file {
+        None => vec![said],
+        Some(path) => {
+            let mut wishes = file::read(path)?;
+            for name in &args.target {
+                if !wishes.iter().any(|wish| wish.name.as_ref() == Some(name)) {
+                    return Err(format!("{}: no target is named `{name}`", path.display()));
+                }
+            }
+            let wanted = |name: &Option<String>| {
+                name.as_ref().is_some_and(|name| args.target.contains(name))
+            };
+            wishes.retain(|wish| args.target.is_empty() || wanted(&wish.name));
+            wishes
+                .into_iter()
+                .map(|wish| wish.overlaid(&said))
+                .collect()
+        }
+    };
+    // What makes no sense is said before the first one runs.
+    for wish in &wishes {
+        let named = wish.name.as_ref().filter(|_| args.file.is_some());
+        let named = named
+            .map(|name| format!("target {name}: "))
+            .unwrap_or_default();
+        wish.drill()
+            .validate()
+            .map_err(|cannot| format!("{named}{cannot}"))?;
+    }
+    reports::check(args, wishes.len())?;
+    Ok(wishes)
+}
+
+fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
+    let runtime = match Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::error(format!("no runtime for the drill: {error}"));
+            return Ending::Usage.into();
+        }
+    };
+    let mut held = Vec::new();
+    for (wish, number) in wishes.iter().zip(1..) {
+        let drill = wish.drill().progress(show::Bars::new());
+        let report = match hold(&runtime, drill) {
+            Ok(report) => report,
+            Err(reason) => return ended(reason),
+        };
+        if !args.json {
+            reports::text(&report);
+        }
+        if let Err(sentence) = reports::files(args, &report, number, wishes.len()) {
+            output::error(sentence);
+            return Ending::Usage.into();
+        }
+        held.push(report);
+    }
+    if args.json {
+        reports::json(&held);
+    }
+    if held.iter().any(|report| report.verdict == Verdict::Failed) {
+        return Ending::Findings.into();
+    }
+    Ending::Clean.into()
+}
+
+fn ended(reason: NoReport) -> ExitCode {
+    match reason {
+        NoReport::Cannot(CannotDrill::Start(start)) => {
+            output::error(start);
+            Ending::NoStart.into()
+        }
+        NoReport::Cannot(cannot) => {
+            output::error(cannot);
+            Ending::Usage.into()
+        }
+        NoReport::Interrupted(signal) => {
+            output::note("interrupted; everything that was started is ended");
+            ExitCode::from(128 + u8::try_from(signal).unwrap_or_default())
+        }
+        NoReport::Deaf(error) => {
+            output::error(format!("signals cannot be heard: {error}"));
+            Ending::Usage.into()
+        }
+    }
+}
