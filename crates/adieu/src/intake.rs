@@ -156,7 +156,7 @@ impl App {
 
     /// Serves HTTP/1.1 and HTTP/2 with an axum `Router` or any other tower service.
     ///
-    /// A handler finds the [`Stop`] among the request's extensions; with the feature `axum`, the extractor
+    /// A handler finds the [`Stop`](crate::Stop) among the request's extensions; with the feature `axum`, the extractor
     /// `Stopping` gives it.
     #[cfg(feature = "http")]
     pub fn http<S, B>(&mut self, listener: crate::Listener, service: S) -> crate::HttpPart<'_>
