@@ -26,4 +26,6 @@ pub(crate) enum Command {
     #[cfg(unix)]
     Drill(Box<DrillArgs>),
     Health(HealthArgs),
+    #[cfg(target_os = "linux")]
+    Run(crate::run::RunArgs),
 }

@@ -8,6 +8,8 @@ mod demo;
 mod drill;
 mod health;
 mod output;
+#[cfg(target_os = "linux")]
+mod run;
 #[cfg(unix)]
 mod show;
 
@@ -32,5 +34,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         cli::Command::Drill(args) => drill::run(&args),
         cli::Command::Health(args) => health::run(args),
+        #[cfg(target_os = "linux")]
+        cli::Command::Run(args) => run::run(args),
     }
 }

@@ -164,6 +164,7 @@ where
         let stop = Stop {
             core: Arc::clone(&self.core),
             group: Some(self.token.clone()),
+            part: None,
         };
         let member = self.token.wrap(code(stop));
         let tracked = Tracked::new(Arc::clone(&self.core), seat, true, member);

@@ -17,6 +17,7 @@ use crate::cancel::Token;
 use crate::core::Core;
 use crate::error::TooLate;
 use crate::group::Group;
+use crate::lifecycle::PartId;
 use crate::seat;
 use crate::spawn::{self, TaskHandle};
 
@@ -88,11 +89,47 @@ pub struct Stop {
     pub(crate) core: Arc<Core>,
     /// Set for handles given to members of a group: what they spawn is cancelled with the group.
     pub(crate) group: Option<Token>,
+    /// Set for handles given to tasks of the service: who speaks in [`Stop::note`].
+    pub(crate) part: Option<PartId>,
 }
 
 impl Stop {
     pub(crate) const fn new(core: Arc<Core>) -> Self {
-        Self { core, group: None }
+        Self {
+            core,
+            group: None,
+            part: None,
+        }
+    }
+
+    pub(crate) const fn of(mut self, part: PartId) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Adds a line to what the report says of this task: how much was left, what it used, where it went on.
+    ///
+    /// Only the handle that a task of the service was given, and clones of it, speak for a part; the words of any
+    /// other handle are dropped. A part has at most 64 notes.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.task("importer", |stop| async move {
+    ///     stop.requested().await;
+    ///     stop.note("stopped at row 4,711");
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn note(&self, note: impl Into<String>) {
+        const MOST: usize = 64;
+        if let Some(id) = self.part {
+            self.core.with_part(id, |part| {
+                if part.notes.len() < MOST {
+                    part.notes.push(note.into());
+                }
+            });
+        }
     }
 
     /// Completes when the stop is requested; at once if it was already.

@@ -7,6 +7,12 @@ use std::str::FromStr;
 pub(crate) struct Statuses(Vec<(u16, u16)>);
 
 impl Statuses {
+    /// What says that all is well if nobody says otherwise.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn good() -> Self {
+        Self(vec![(200, 299)])
+    }
+
     pub(crate) fn hold(&self, status: u16) -> bool {
         self.0
             .iter()

@@ -115,7 +115,7 @@ pub(super) fn begin(
 ) -> Result<(), Error> {
     let core = &app.core;
     let id = core.register(name, kind, place, limit)?;
-    let stop = Stop::new(Arc::clone(core));
+    let stop = Stop::new(Arc::clone(core)).of(id);
     match code {
         Code::Once(code) => launch(core, id, supervise::once(stop, id, on_failure, code)),
         Code::Again(restart, code) => launch(
@@ -212,7 +212,12 @@ impl<'app> BlockingPart<'app> {
     fn start(&mut self, code: Box<dyn FnOnce(Stop) -> crate::Result + Send>) -> Result<(), Error> {
         let core = Arc::clone(&self.app.core);
         let id = core.register(self.name.clone(), PartKind::Blocking, self.place, None)?;
-        let work = supervise::blocking(Stop::new(Arc::clone(&core)), id, self.on_failure, code);
+        let work = supervise::blocking(
+            Stop::new(Arc::clone(&core)).of(id),
+            id,
+            self.on_failure,
+            code,
+        );
         // Too late means that `setup` outlived the drain; the part then has its outcome from the machine.
         let _ = spawn::blocking(&core, self.name.clone(), self.place, Some(id), work);
         Ok(())

@@ -1,0 +1,209 @@
+//! Hiding the command's listening sockets before it hears of the stop.
+//!
+//! A server that closes its listening socket resets every connection in its queue. So the socket is hidden first:
+//! new connections are refused at once, those in the queue are accepted by the server as ever, and only when the
+//! queue has been quiet does the server hear of the stop. It need not know.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use tokio::time::Instant;
+
+use super::{descendants, log, sockets, sys};
+
+/// Quiet means no connection in any queue for so long: longer than most round trips, because the last step of a
+/// handshake may still be on its way.
+pub(super) const QUIET: Duration = Duration::from_millis(150);
+/// The wait ends after so long in any case.
+pub(super) const CAP: Duration = Duration::from_secs(1);
+/// How often the queue is looked at; nobody tells when it is empty.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Listening sockets that are hidden.
+pub(super) struct Cloaked {
+    sockets: Vec<OwnedFd>,
+    had_traffic: bool,
+}
+
+/// Hides our own sockets, and those that processes below us listen on.
+pub(super) fn hide(own: Vec<OwnedFd>) -> Cloaked {
+    let known: HashSet<u64> = own
+        .iter()
+        .filter_map(|socket| sockets::inode(socket.as_fd()))
+        .collect();
+    let found = listening(&known);
+    let had_traffic = found.had_traffic;
+    let count = found.sockets.len();
+    let sockets: Vec<OwnedFd> = own
+        .into_iter()
+        .chain(found.sockets)
+        .filter(|socket| sys::queue(socket.as_fd()).is_ok() && sys::cloak(socket.as_fd()).is_ok())
+        .collect();
+    if let Some((pid, error)) = found.denied {
+        log::info(format_args!(
+            "the listening sockets of {} ({pid}) cannot be hidden ({error}): connections that wait in their queues \
+             are the command's to accept",
+            descendants::name(pid)
+        ));
+    }
+    if !sockets.is_empty() {
+        let plural = if sockets.len() == 1 { "" } else { "s" };
+        log::info(format_args!(
+            "{} listening socket{plural} hidden ({count} of the command's own)",
+            sockets.len()
+        ));
+    }
+    Cloaked {
+        sockets,
+        had_traffic,
+    }
+}
+
+impl Cloaked {
+    /// Completes when the queues have been quiet, at once if there was no traffic. Cancel-safe.
+    pub(super) async fn quiet(&self) {
+        let is_busy = || {
+            let queues = self.sockets.iter().map(|it| sys::queue(it.as_fd()));
+            queues.flatten().any(|length| length > 0)
+        };
+        if !self.sockets.is_empty() && (self.had_traffic || is_busy()) {
+            until_quiet(is_busy).await;
+        }
+    }
+}
+
+/// Completes when `is_busy` was false for long enough, or it takes too long. Cancel-safe.
+pub(super) async fn until_quiet(is_busy: impl Fn() -> bool) {
+    let begun = Instant::now();
+    let mut since = begun;
+    while since.elapsed() < QUIET && begun.elapsed() < CAP {
+        tokio::time::sleep(LOOK).await;
+        if is_busy() {
+            since = Instant::now();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    sockets: Vec<OwnedFd>,
+    had_traffic: bool,
+    denied: Option<(u32, io::Error)>,
+}
+
+/// Takes the sockets that processes below us listen on, except those we know. Also says whether any socket that
+/// listens has had a connection lately.
+fn listening(known: &HashSet<u64>) -> Found {
+    let mut found = Found::default();
+    let mut taken = known.clone();
+    let mut tables: HashMap<String, Table> = HashMap::new();
+    for pid in descendants::of(std::process::id()) {
+        let namespace = fs::read_link(format!("/proc/{pid}/ns/net"));
+        let namespace = namespace.map_or_else(|_| pid.to_string(), |it| it.display().to_string());
+        let table = tables.entry(namespace).or_insert_with(|| Table::read(pid));
+        let mut pidfd = None;
+        for (number, inode) in sockets_of(pid) {
+            let Some(port) = table.listening.get(&inode) else {
+                continue;
+            };
+            found.had_traffic |= table.busy.contains(port);
+            if !taken.insert(inode) {
+                continue;
+            }
+            match take(pid, number, &mut pidfd) {
+                Ok(socket) => found.sockets.push(socket),
+                Err(error) => {
+                    taken.remove(&inode);
+                    found.denied = Some((pid, error));
+                }
+            }
+        }
+    }
+    // What one process denies, another may have given.
+    let all_taken = |table: &Table| table.listening.keys().all(|inode| taken.contains(inode));
+    if tables.values().all(all_taken) {
+        found.denied = None;
+    }
+    found
+}
+
+fn take(pid: u32, number: i32, pidfd: &mut Option<OwnedFd>) -> io::Result<OwnedFd> {
+    if pidfd.is_none() {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+        *pidfd = Some(pidfd_open(pid, PidfdFlags::empty())?);
+    }
+    let pidfd = pidfd.as_ref().ok_or(io::ErrorKind::NotFound)?;
+    Ok(pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty())?)
+}
+
+fn sockets_of(pid: u32) -> impl Iterator<Item = (i32, u64)> {
+    fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            let link = fs::read_link(entry.path()).ok()?;
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            Some((number, inode.parse().ok()?))
+        })
+}
+
+/// The TCP sockets of one network namespace.
+#[derive(Default)]
+struct Table {
+    /// Sockets that listen, by inode, with their ports.
+    listening: HashMap<u64, u16>,
+    /// Ports with connections, or with some that ended lately.
+    busy: HashSet<u16>,
+}
+
+impl Table {
+    fn read(pid: u32) -> Self {
+        let mut table = Self::default();
+        for name in ["tcp", "tcp6"] {
+            let text = fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+            for line in text.lines().skip(1) {
+                table.add(line);
+            }
+        }
+        table
+    }
+
+    /// A line as in `0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 1 …`.
+    fn add(&mut self, line: &str) -> Option<()> {
+        const LISTEN: &str = "0A";
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let port = u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()?;
+        if *words.get(3)? == LISTEN {
+            self.listening.insert(words.get(9)?.parse().ok()?, port);
+        } else {
+            self.busy.insert(port);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_knows_who_listens_and_who_was_there() {
+        let mut table = Table::default();
+        for line in [
+            "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0",
+            "   1: 0100007F:1F90 0100007F:8000 06 00000000:00000000 03:00000000 00000000     0        0 0 3 0",
+            "nonsense",
+        ] {
+            table.add(line);
+        }
+        assert_eq!(table.listening, HashMap::from([(12345, 8080)]));
+        assert_eq!(table.busy, HashSet::from([8080]));
+    }
+}

@@ -1,0 +1,197 @@
+//! All processes below us: those that we start, and those that come to us when their parents die.
+//!
+//! We are their reaper. A process is registered under the same lock under which it is made, so its end is never
+//! seen before it is known.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::termios;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::command::Command;
+use super::descendants;
+use super::endings::{End, How};
+use super::signals::Signal;
+use super::sys::{self, Change, Usage};
+
+pub(super) struct Family {
+    state: Mutex<State>,
+    /// Whether there is nobody below us.
+    alone: watch::Sender<bool>,
+    /// How many have ended.
+    ended: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    known: HashMap<u32, watch::Sender<Option<End>>>,
+    /// Those that others had started, and left to us.
+    adopted: u32,
+    usage: Usage,
+}
+
+/// A process that we have started.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) began: Instant,
+    end: watch::Receiver<Option<End>>,
+}
+
+impl Process {
+    /// Completes when it has ended. Cancel-safe.
+    pub(super) async fn ended(&self) -> End {
+        let mut end = self.end.clone();
+        let ended = end.wait_for(Option::is_some).await;
+        match ended.ok().and_then(|end| *end) {
+            Some(end) => end,
+            // Nobody is left who could tell: the reaper is gone, and so are we.
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    /// To the process alone, or to its whole group. Nothing is sent to a process that is no more ours.
+    pub(super) fn send(&self, signal: Signal, to_group: bool) {
+        if to_group {
+            sys::kill_group(self.pid, signal);
+        } else if !self.has_ended() {
+            sys::kill(self.pid, signal);
+        }
+    }
+}
+
+impl Family {
+    /// From here on orphans below us come to us, and whoever ends is seen to. On the runtime that calls it.
+    pub(super) fn found() -> io::Result<Arc<Self>> {
+        // As the first process of a container we are it already, and elsewhere it cannot fail.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let mut knocks = signal(SignalKind::child())?;
+        let family = Arc::new(Self {
+            state: Mutex::default(),
+            alone: watch::Sender::new(true),
+            ended: watch::Sender::new(0),
+        });
+        let reaper = Arc::clone(&family);
+        // Until the very end, also while the stop goes on: a plain task, and no part of the service.
+        tokio::spawn(async move {
+            while knocks.recv().await.is_some() {
+                reaper.reap();
+            }
+        });
+        Ok(family)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn spawn(&self, command: &Command) -> io::Result<Process> {
+        let mut state = self.state();
+        let pid = sys::spawn(command)?;
+        self.alone.send_replace(false);
+        let (tell, end) = watch::channel(None);
+        state.known.insert(pid, tell);
+        Ok(Process {
+            pid,
+            began: Instant::now(),
+            end,
+        })
+    }
+
+    fn reap(&self) {
+        let mut state = self.state();
+        loop {
+            let (pid, change, usage) = match sys::reap() {
+                Ok(Some(changed)) => changed,
+                Ok(None) => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    self.alone.send_replace(true);
+                    return;
+                }
+            };
+            let Some(how) = How::of(change) else {
+                if let Change::Suspended(signal) = change
+                    && state.known.contains_key(&pid)
+                {
+                    give_terminal(pid, signal);
+                }
+                continue;
+            };
+            state.usage += usage;
+            self.ended.send_modify(|count| *count += 1);
+            match state.known.remove(&pid) {
+                Some(tell) => drop(tell.send_replace(Some(End { how, usage }))),
+                None => state.adopted += 1,
+            }
+        }
+    }
+
+    /// Completes when there is nobody below us any more. Cancel-safe.
+    pub(super) async fn alone(&self) {
+        let _ = self.alone.subscribe().wait_for(|alone| *alone).await;
+    }
+
+    /// Completes when this process group has no member any more. Cancel-safe.
+    pub(super) async fn without_group(&self, group: u32) {
+        let mut ended = self.ended.subscribe();
+        while sys::group_lives(group) {
+            // Whoever leaves the group comes by us, at the latest when its parent has gone.
+            if ended.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What all who ended have used, and how many of them were left to us by others.
+    pub(super) fn account(&self) -> (Usage, u32) {
+        let state = self.state();
+        (state.usage, state.adopted)
+    }
+
+    /// Kills everybody below us and completes when they are gone; a process that sits in the kernel can take its
+    /// time. Dropped half-way, it has killed those it saw.
+    pub(super) async fn kill_all(&self) {
+        loop {
+            let groups: Vec<u32> = self.state().known.keys().copied().collect();
+            // A group first: the kernel lets none of its members fork away.
+            for group in groups {
+                sys::kill_group(group, Signal::KILL);
+            }
+            for pid in descendants::of(std::process::id()) {
+                sys::kill(pid, Signal::KILL);
+            }
+            // Those whose parents have just died are seen at the next look.
+            let pause = Duration::from_millis(20);
+            if tokio::time::timeout(pause, self.alone()).await.is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// A command that wants to read from the terminal is suspended, because it is not the terminal's foreground; we
+/// are, so that Ctrl-C comes to us. One that asks for the terminal is given it.
+fn give_terminal(pid: u32, signal: Signal) {
+    if signal.0 != libc::SIGTTIN && signal.0 != libc::SIGTTOU {
+        return;
+    }
+    let terminal = std::io::stdin();
+    let is_ours = termios::tcgetpgrp(&terminal).is_ok_and(|it| it == rustix::process::getpgrp());
+    let group = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    if let Some(group) = group.filter(|_| is_ours)
+        && termios::tcsetpgrp(&terminal, group).is_ok()
+    {
+        sys::kill_group(pid, Signal::CONT);
+    }
+}

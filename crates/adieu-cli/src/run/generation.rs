@@ -1,0 +1,57 @@
+//! One life of the command. With a restart that leaves no gap there are two for a while, or more.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use super::command::{Command, Environment};
+use super::family::Process;
+use super::notify::{Ear, NotifySocket};
+use super::service::Shared;
+
+#[derive(Clone)]
+pub(super) struct Generation {
+    pub(super) number: u32,
+    pub(super) process: Process,
+    /// Which set of the sockets it has.
+    pub(super) set: usize,
+    pub(super) ear: Ear,
+}
+
+impl Generation {
+    /// Starts the command in the place of one that is gone, or beside those that have these sets of sockets.
+    pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> io::Result<Self> {
+        let options = &shared.options;
+        let number = shared.next_number();
+        let mut environment = Environment::default();
+        // Always there: a program may say READY=1 though nobody waits for it.
+        let ear = NotifySocket::open(number).ok().map(Arc::new);
+        if let Some(ear) = &ear {
+            environment.set("NOTIFY_SOCKET", ear.name.clone());
+        }
+        if let Some(watchdog) = options.watchdog {
+            environment.set("WATCHDOG_USEC", watchdog.as_micros().to_string());
+            environment.pid("WATCHDOG_PID");
+        }
+        let mut sockets = shared.sockets();
+        let set = match beside {
+            Some(others) if !sockets.is_empty() => sockets.set_for_next(others),
+            _ => sockets.serving(),
+        };
+        sockets.announce(&mut environment, number);
+        let descriptors = sockets.of_set(set);
+        let descriptors = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let command = Command::new(&options.command, environment, descriptors)?;
+        let process = shared.family.spawn(&command)?;
+        Ok(Self {
+            number,
+            process,
+            set,
+            ear,
+        })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid
+    }
+}

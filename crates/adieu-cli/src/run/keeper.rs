@@ -1,0 +1,318 @@
+//! Keeps the command: starts it, sees whether it is ready and alive, replaces it by its next generation, and goes
+//! along with it to its end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adieu::Stop;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::args::RestartWhen;
+use super::endings::End;
+use super::generation::Generation;
+use super::options::Ready;
+use super::readiness::advice;
+use super::service::Shared;
+use super::signals::Signal;
+use super::{cloak, log, notify, stopping, sys};
+
+/// What a command that was aborted for its silence has to write its core.
+const ABORT: Duration = Duration::from_secs(2);
+
+struct Keeper<'a> {
+    shared: &'a Arc<Shared>,
+    stop: Stop,
+    current: Generation,
+    /// Whether it has been ready.
+    is_ready: bool,
+    /// Until then; `None` once that was said.
+    ready_by: Option<Instant>,
+    is_aborted: bool,
+    /// Started, and not ready yet.
+    next: Option<(Generation, Instant)>,
+    /// Something has changed again since the next one was started.
+    again: bool,
+}
+
+enum Event {
+    Stop,
+    Ended(End),
+    Ready,
+    Late,
+    Silent,
+    Restart,
+    NextReady,
+    NextEnded(End),
+    NextLate,
+}
+
+/// One life under the policy of the library: an error means that the command is to be started again, if that is
+/// borne. Dropped half-way, the processes live on, and the release phase kills them.
+pub(super) async fn keep(shared: Arc<Shared>, stop: Stop) -> adieu::Result {
+    let current = match shared.take_first() {
+        Some(first) => first,
+        None => start(&shared, None)?,
+    };
+    shared.set_current(&current);
+    let keeper = Keeper {
+        shared: &shared,
+        stop,
+        ready_by: Some(shared.ready_by()),
+        current,
+        is_ready: false,
+        is_aborted: false,
+        next: None,
+        again: false,
+    };
+    keeper.run().await
+}
+
+pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> io::Result<Generation> {
+    let generation = Generation::start(shared, beside)?;
+    log::info(format_args!(
+        "{} started (pid {})",
+        shared.name,
+        generation.pid()
+    ));
+    Ok(generation)
+}
+
+impl Keeper<'_> {
+    async fn run(mut self) -> adieu::Result {
+        loop {
+            match self.event().await {
+                Event::Stop => return self.stop().await,
+                Event::Ended(end) => match self.next.take() {
+                    None => return self.ended(end).await,
+                    Some((next, ready_by)) => {
+                        self.say_ended(&self.current, end);
+                        log::warn("the new generation takes over before it is ready");
+                        self.shared.sockets().direct_to(next.set);
+                        self.current = next;
+                        self.ready_by = Some(ready_by);
+                        self.is_ready = false;
+                        self.is_aborted = false;
+                        self.shared.set_ready(false);
+                        self.shared.set_current(&self.current);
+                    }
+                },
+                Event::Ready => self.ready(),
+                Event::Late => {
+                    self.ready_by = None;
+                    let (name, time) = (&self.shared.name, self.shared.options.ready_timeout);
+                    let why = advice(self.shared.options.ready);
+                    log::warn(format_args!("{name} is not ready after {time:?}: {why}"));
+                }
+                Event::Silent => self.abort(),
+                Event::Restart if self.next.is_some() => self.again = true,
+                Event::Restart => self.begin_restart(),
+                Event::NextReady => self.replace(),
+                Event::NextEnded(end) => self.give_up(&end.how.to_string()),
+                Event::NextLate => {
+                    let time = self.shared.options.ready_timeout;
+                    let why = advice(self.shared.options.ready);
+                    self.give_up(&format!("is not ready after {time:?}: {why}"));
+                }
+            }
+        }
+    }
+
+    /// Every branch is cancel-safe: ends and words are kept where they are seen again, times are absolute, and a
+    /// wish to restart is taken by the branch that wins with it.
+    async fn event(&self) -> Event {
+        let (shared, current) = (self.shared, &self.current);
+        let next = async {
+            match &self.next {
+                None => std::future::pending().await,
+                Some((next, ready_by)) => tokio::select! {
+                    biased;
+                    end = next.process.ended() => Event::NextEnded(end),
+                    () = next.ready(shared) => Event::NextReady,
+                    () = sleep_until(*ready_by) => Event::NextLate,
+                },
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.requested() => Event::Stop,
+            end = current.process.ended() => Event::Ended(end),
+            event = next => event,
+            () = current.ready(shared), if !self.is_ready => Event::Ready,
+            () = late(self.ready_by), if !self.is_ready => Event::Late,
+            () = current.silent(shared.options.watchdog), if !self.is_aborted => Event::Silent,
+            () = shared.restart.notified() => Event::Restart,
+        }
+    }
+
+    fn ready(&mut self) {
+        self.is_ready = true;
+        if self.shared.options.ready != Ready::Start {
+            let took = self.current.process.began.elapsed().as_millis();
+            log::info(format_args!("{} ready after {took} ms", self.shared.name));
+        }
+        self.shared.set_ready(true);
+        notify::tell_outside("READY=1");
+    }
+
+    /// As systemd does it: the core shows where it hangs.
+    fn abort(&mut self) {
+        self.is_aborted = true;
+        let watchdog = self.shared.options.watchdog.unwrap_or_default();
+        log::warn(format_args!(
+            "{} (pid {}) has sent no WATCHDOG=1 for {watchdog:?}: SIGABRT",
+            self.shared.name,
+            self.current.pid()
+        ));
+        let process = self.current.process.clone();
+        process.send(Signal::ABRT, false);
+        tokio::spawn(async move {
+            if timeout(ABORT, process.ended()).await.is_err() {
+                process.send(Signal::KILL, true);
+            }
+        });
+    }
+
+    fn begin_restart(&mut self) {
+        self.again = false;
+        let mut in_use = self.shared.sets_leaving();
+        in_use.push(self.current.set);
+        match start(self.shared, Some(&in_use)) {
+            Ok(next) => self.next = Some((next, self.shared.ready_by())),
+            Err(error) => log::warn(format_args!(
+                "the new generation cannot be started, the old one stays: {error}"
+            )),
+        }
+    }
+
+    /// The next generation is the present one now, and the old one may go.
+    fn replace(&mut self) {
+        let Some((next, _)) = self.next.take() else {
+            return;
+        };
+        self.shared.sockets().direct_to(next.set);
+        let old = std::mem::replace(&mut self.current, next);
+        self.is_ready = true;
+        self.is_aborted = false;
+        self.shared.set_current(&self.current);
+        self.shared.set_ready(true);
+        log::info(format_args!(
+            "pid {} serves, pid {} is asked to end",
+            self.current.pid(),
+            old.pid()
+        ));
+        tokio::spawn(retire(Arc::clone(self.shared), old));
+        self.restart_again();
+    }
+
+    /// The next generation will not do.
+    fn give_up(&mut self, why: &str) {
+        if let Some((next, _)) = self.next.take() {
+            log::warn(format_args!(
+                "the new generation (pid {}) {why}; the old one stays",
+                next.pid()
+            ));
+            sys::kill_group(next.pid(), Signal::KILL);
+        }
+        self.restart_again();
+    }
+
+    fn restart_again(&mut self) {
+        if std::mem::take(&mut self.again) {
+            self.shared.restart.notify_one();
+        }
+    }
+
+    async fn stop(self) -> adieu::Result {
+        if let Some((next, _)) = &self.next {
+            sys::kill_group(next.pid(), Signal::KILL);
+        }
+        let ended = stopping::stop(self.shared, &self.current).await;
+        let end = self.current.process.ended().await;
+        self.note(end);
+        ended
+    }
+
+    /// The command has ended without being asked to.
+    async fn ended(self, end: End) -> adieu::Result {
+        self.shared.set_ready(false);
+        self.say_ended(&self.current, end);
+        self.note(end);
+        let good = end.how.is_good();
+        let again = match self.shared.options.restart {
+            RestartWhen::Never => false,
+            RestartWhen::OnFailure => !good,
+            RestartWhen::Always => true,
+        };
+        let failure = format!("{} {}", self.shared.name, end.how);
+        if again {
+            stopping::end_group(self.shared, self.current.pid()).await;
+            return Err(failure.into());
+        }
+        stopping::await_rest(self.shared, &self.stop, good).await?;
+        if good { Ok(()) } else { Err(failure.into()) }
+    }
+
+    fn say_ended(&self, generation: &Generation, end: End) {
+        let words = format!(
+            "{} (pid {}) {}",
+            self.shared.name,
+            generation.pid(),
+            end.how
+        );
+        if end.how.is_good() {
+            log::info(words);
+        } else {
+            log::warn(words);
+        }
+    }
+
+    fn note(&self, end: End) {
+        let lived = self.current.process.began.elapsed().as_secs_f64();
+        self.stop.note(format!(
+            "generation {} (pid {}) {} after {lived:.2} s: {}",
+            self.current.number,
+            self.current.pid(),
+            end.how,
+            end.usage
+        ));
+    }
+}
+
+/// Sees a generation off that has been replaced: its queue first, then the signal, then, if need be, SIGKILL.
+async fn retire(shared: Arc<Shared>, old: Generation) {
+    shared.leaving(&old);
+    if !shared.sockets().is_empty() {
+        let is_busy = || {
+            let sockets = shared.sockets();
+            let queues = sockets.of_set(old.set).into_iter().map(sys::queue);
+            queues.flatten().any(|length| length > 0)
+        };
+        cloak::until_quiet(is_busy).await;
+    }
+    let signal = shared
+        .options
+        .signals
+        .of(Signal::TERM)
+        .unwrap_or(Signal::TERM);
+    old.process.send(signal, shared.options.to_group);
+    let grace = shared.options.grace;
+    if timeout(grace, old.process.ended()).await.is_err() {
+        log::warn(format_args!(
+            "pid {} has not ended after {grace:?}: SIGKILL to its group",
+            old.pid()
+        ));
+        sys::kill_group(old.pid(), Signal::KILL);
+    }
+    let end = old.process.ended().await;
+    stopping::end_group(&shared, old.pid()).await;
+    log::info(format_args!("pid {} {}", old.pid(), end.how));
+    shared.left(&old);
+}
+
+async fn late(by: Option<Instant>) {
+    match by {
+        Some(by) => sleep_until(by).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,99 @@
+//! What `adieu run` says, on standard error: one line for each stage.
+//!
+//! Written by a thread of its own. Whoever reads standard error may have stopped reading, and then nobody but that
+//! thread is to wait.
+
+use std::fmt;
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use tracing::{Event, Metadata, Subscriber, span};
+
+/// Lines that may wait to be written; more are dropped, and said to be.
+const MOST: usize = 256;
+
+enum Line {
+    Text(String),
+    /// Everything before has been written.
+    Flush(SyncSender<()>),
+}
+
+struct Writer {
+    lines: SyncSender<Line>,
+    quiet: bool,
+}
+
+static WRITER: OnceLock<Writer> = OnceLock::new();
+
+/// Starts the writer.
+pub(super) fn start(quiet: bool) {
+    let (lines, waiting) = mpsc::sync_channel(MOST);
+    let started = thread::Builder::new()
+        .name("adieu-log".into())
+        // It formats nothing and calls one function.
+        .stack_size(64 * 1_024)
+        .spawn(move || write_all(&waiting));
+    // Unable to make a thread means unable to speak.
+    if started.is_ok() && WRITER.set(Writer { lines, quiet }).is_ok() {
+        let _ = tracing::subscriber::set_global_default(Deaf);
+    }
+}
+
+fn write_all(waiting: &Receiver<Line>) {
+    for line in waiting {
+        match line {
+            // A closed standard error is nobody's problem.
+            Line::Text(text) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
+            Line::Flush(done) => drop(done.try_send(())),
+        }
+    }
+}
+
+/// Waits until all is written, but not for ever.
+pub(super) fn flush(patience: Duration) {
+    if let Some(writer) = WRITER.get() {
+        let (done, written) = mpsc::sync_channel(1);
+        if writer.lines.try_send(Line::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(patience);
+        }
+    }
+}
+
+pub(super) fn text(text: String) {
+    if let Some(writer) = WRITER.get() {
+        let _ = writer.lines.try_send(Line::Text(text));
+    }
+}
+
+/// Something that is as it should be.
+pub(super) fn info(message: impl fmt::Display) {
+    if WRITER.get().is_some_and(|writer| !writer.quiet) {
+        text(format!("adieu: {message}\n"));
+    }
+}
+
+/// Something that is not.
+pub(super) fn warn(message: impl fmt::Display) {
+    text(format!("adieu: {message}\n"));
+}
+
+/// The library's own lines are dropped: what matters of them comes in as notices. Without somebody to hear them it
+/// would write to standard error itself, and wait there.
+struct Deaf;
+
+impl Subscriber for Deaf {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        false
+    }
+    fn event(&self, _: &Event<'_>) {}
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}

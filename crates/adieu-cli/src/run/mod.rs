@@ -1,0 +1,54 @@
+//! `adieu run`: a life cycle around any program.
+//!
+//! A scope of the library whose part is a process: what comes in as a signal becomes a stop with its phases,
+//! the process is told when its turn comes, and killed with all it left behind when its time is up.
+//!
+//! One thread does everything but the log, which may have a reader that does not read.
+
+mod args;
+mod cloak;
+mod command;
+mod descendants;
+mod endings;
+mod family;
+mod generation;
+mod keeper;
+mod log;
+mod notify;
+mod options;
+mod probe;
+mod readiness;
+mod service;
+mod signals;
+mod sockets;
+mod stopping;
+mod sys;
+mod taken;
+mod watch;
+
+use std::process::ExitCode;
+
+pub(crate) use args::RunArgs;
+
+use crate::output::{self, Ending};
+
+/// Exit codes that are neither the command's nor a signal's.
+pub(crate) mod codes {
+    /// `adieu run` itself failed: a port is taken, no process can be made.
+    pub(crate) const OWN: u8 = 125;
+    /// The command was found and cannot be executed.
+    pub(crate) const NOT_EXECUTABLE: u8 = 126;
+    /// The command was not found.
+    pub(crate) const NOT_FOUND: u8 = 127;
+}
+
+pub(crate) fn run(args: RunArgs) -> ExitCode {
+    let options = match options::Options::from_args(args) {
+        Ok(options) => options,
+        Err(problem) => {
+            output::error(problem);
+            return Ending::Usage.into();
+        }
+    };
+    ExitCode::from(service::run(options))
+}

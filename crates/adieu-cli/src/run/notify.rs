@@ -1,0 +1,134 @@
+//! What a command says of itself: READY=1, WATCHDOG=1 and the like, in systemd's way, to a socket of ours; and what
+//! we say to whoever looks after us in the same way.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::{descendants, log, sys};
+
+/// What one generation has said so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) ready: bool,
+    /// When it last said that it is alive.
+    pub(super) alive: Option<Instant>,
+    pub(super) status: Option<String>,
+}
+
+/// A socket for one generation. Closed when dropped.
+pub(super) struct NotifySocket {
+    /// As it stands in NOTIFY_SOCKET.
+    pub(super) name: String,
+    pub(super) said: watch::Receiver<Said>,
+    reader: AbortHandle,
+}
+
+impl Drop for NotifySocket {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl NotifySocket {
+    /// In the abstract namespace: there is no file to be left behind, and a read-only file system will do.
+    pub(super) fn open(generation: u32) -> io::Result<Self> {
+        let name = format!("adieu-run-{}-{generation}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name)?;
+        let socket = UnixDatagram::bind_addr(&address)?;
+        socket.set_nonblocking(true)?;
+        rustix::net::sockopt::set_socket_passcred(&socket, true)?;
+        let socket = sys::on_runtime(socket.into())?;
+        let (tell, said) = watch::channel(Said::default());
+        let reader = tokio::spawn(async move {
+            while let Ok(mut ready) = socket.readable().await {
+                match ready.try_io(|socket| receive(socket.get_ref().as_fd())) {
+                    Ok(Ok(Some(text))) => hear(&tell, &text),
+                    // From a stranger, or nothing yet.
+                    Ok(Ok(None)) | Err(_) => {}
+                    Ok(Err(_)) => return,
+                }
+            }
+        });
+        Ok(Self {
+            name: format!("@{name}"),
+            said,
+            reader: reader.abort_handle(),
+        })
+    }
+}
+
+/// One message; `None` if it came from somebody who is neither below us nor of our user.
+fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
+    let mut text = [0; 4_096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        socket,
+        &mut [io::IoSliceMut::new(&mut text)],
+        &mut control,
+        RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let sender = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(sender) => Some(sender),
+        _ => None,
+    });
+    let is_known = sender.is_some_and(|sender| {
+        let pid = u32::try_from(sender.pid.as_raw_nonzero().get()).unwrap_or(0);
+        sender.uid == rustix::process::geteuid()
+            || descendants::of(std::process::id()).contains(&pid)
+    });
+    let text = String::from_utf8_lossy(&text[..received.bytes]);
+    Ok(is_known.then(|| text.into_owned()))
+}
+
+fn hear(tell: &watch::Sender<Said>, text: &str) {
+    tell.send_modify(|said| {
+        for line in text.lines() {
+            match line.split_once('=') {
+                Some(("READY", "1")) => {
+                    said.ready = true;
+                    said.alive = Some(Instant::now());
+                }
+                Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
+                Some(("STATUS", status)) => {
+                    let status: String = status.chars().filter(|it| !it.is_control()).collect();
+                    said.status = Some(status);
+                }
+                _ => {}
+            }
+        }
+    });
+}
+
+/// Tells whoever looks after us, if somebody does.
+pub(super) fn tell_outside(text: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
+        return;
+    };
+    let told = || -> io::Result<()> {
+        let shown = name.to_string_lossy();
+        let address = match shown.strip_prefix('@') {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(&name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.send_to_addr(text.as_bytes(), &address)?;
+        Ok(())
+    };
+    if let Err(error) = told() {
+        log::warn(format_args!("NOTIFY_SOCKET does not listen: {error}"));
+    }
+}
+
+/// The socket as it is shared with whoever waits for what it hears.
+pub(super) type Ear = Option<Arc<NotifySocket>>;

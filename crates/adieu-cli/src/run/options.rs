@@ -1,0 +1,176 @@
+//! The options of `adieu run`, as they are meant: what contradicts itself is refused here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::args::{RestartWhen, RunArgs};
+use super::probe::Probe;
+use super::signals::{Signal, SignalMap};
+use super::sockets::Address;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(super) command: Vec<OsString>,
+    pub(super) grace: Duration,
+    pub(super) pre_stop: Duration,
+    pub(super) signals: SignalMap,
+    pub(super) to_group: bool,
+    pub(super) cloak: bool,
+    pub(super) restart: RestartWhen,
+    pub(super) restarts: adieu::Restart,
+    pub(super) watchdog: Option<Duration>,
+    pub(super) health: Option<String>,
+    pub(super) probes: Vec<Probe>,
+    pub(super) ready: Ready,
+    pub(super) ready_timeout: Duration,
+    pub(super) listen: Vec<Address>,
+    pub(super) watch: Vec<PathBuf>,
+    pub(super) report: Option<PathBuf>,
+    pub(super) quiet: bool,
+}
+
+/// When the command counts as started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// At once.
+    Start,
+    /// When it waits for connections on a socket that we hand it.
+    Accept,
+    /// When it says READY=1.
+    Notify,
+    /// When every probe is content.
+    Probe,
+    /// When it has lived for so long.
+    After(Duration),
+}
+
+impl Options {
+    pub(super) fn from_args(args: RunArgs) -> Result<Self, String> {
+        let RunArgs {
+            probe_http,
+            probe_tcp,
+            probe_command,
+            probe_timeout,
+            ..
+        } = &args;
+        let mut probes = Vec::new();
+        if let Some(url) = probe_http {
+            probes.push(
+                Probe::http(url, *probe_timeout).map_err(|it| format!("--probe-http: {it}"))?,
+            );
+        }
+        if let Some(address) = probe_tcp {
+            let probe = Probe::tcp(address, *probe_timeout);
+            probes.push(probe.map_err(|it| format!("--probe-tcp: {it}"))?);
+        }
+        if let Some(command) = probe_command {
+            probes.push(Probe::command(command, *probe_timeout));
+        }
+        let signals = SignalMap::parse(&args.signals)?;
+        let listen = Address::parse_all(&args.listen)?;
+        let hands_sockets = !listen.is_empty() || super::sockets::inherited_count() > 0;
+        let ready = match args.ready.as_deref() {
+            Some(text) => Ready::parse(text)?,
+            None if !probes.is_empty() => Ready::Probe,
+            None if hands_sockets => Ready::Accept,
+            None => Ready::Start,
+        };
+        match ready {
+            Ready::Accept if !hands_sockets => {
+                return Err("--ready accept looks at the sockets of --listen: give one".to_owned());
+            }
+            Ready::Probe if probes.is_empty() => {
+                return Err(
+                    "--ready probe asks --probe-http, --probe-tcp or --probe-command: give one"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+        if !probes.is_empty() && args.health.is_none() && ready != Ready::Probe {
+            return Err("nobody would ask the probe: give --health or --ready probe".to_owned());
+        }
+        if !args.watch.is_empty() && !hands_sockets {
+            return Err(
+                "--watch starts a second command beside the first, which needs the socket of --listen: give one"
+                    .to_owned(),
+            );
+        }
+        if hands_sockets && signals.has(Signal::HUP) {
+            return Err(
+                "with --listen SIGHUP restarts the command and is not passed on: leave out --signal hup=…"
+                    .to_owned(),
+            );
+        }
+        if args.watchdog.is_some_and(|time| time.is_zero()) {
+            return Err("--watchdog 0s would abort the command at once: give a time".to_owned());
+        }
+        let grace = args.grace.unwrap_or_else(default_grace);
+        if grace.is_zero() {
+            return Err("--grace 0s leaves the command no time to end: give it some".to_owned());
+        }
+        if args.pre_stop >= grace {
+            return Err(format!(
+                "--pre-stop {:?} leaves nothing of --grace {grace:?}: make the grace longer",
+                args.pre_stop
+            ));
+        }
+        Ok(Self {
+            command: args.command,
+            grace,
+            pre_stop: args.pre_stop,
+            signals,
+            to_group: args.group,
+            cloak: !args.no_cloak,
+            restart: args.restart,
+            restarts: adieu::Restart {
+                first: args.restart_delay,
+                limit: args.restart_limit,
+                window: args.restart_window,
+                ..adieu::Restart::default()
+            },
+            watchdog: args.watchdog,
+            health: args.health,
+            probes,
+            ready,
+            ready_timeout: args.ready_timeout,
+            listen,
+            watch: args.watch,
+            report: args.report.filter(|path| !path.as_os_str().is_empty()),
+            quiet: args.quiet,
+        })
+    }
+
+    /// The name of the command in log and report.
+    pub(super) fn name(&self) -> String {
+        let command = self.command.first().map(PathBuf::from).unwrap_or_default();
+        command
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+impl Ready {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "start" => Self::Start,
+            "accept" => Self::Accept,
+            "notify" => Self::Notify,
+            "probe" => Self::Probe,
+            time => Self::After(adieu::parse_duration(time).map_err(|_| {
+                format!("--ready {text}: give start, accept, notify, probe or a time as in 2s")
+            })?),
+        })
+    }
+}
+
+/// Shorter than the platform waits: `docker stop` kills after 10 s, Kubernetes after 30 s.
+fn default_grace() -> Duration {
+    let is_there = |path: &str| std::path::Path::new(path).exists();
+    let kubernetes = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let container = is_there("/.dockerenv") || is_there("/run/.containerenv");
+    Duration::from_secs(if container && !kubernetes { 8 } else { 25 })
+}

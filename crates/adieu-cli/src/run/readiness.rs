@@ -1,0 +1,87 @@
+//! When a generation counts as ready, and when as dead though it lives.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::generation::Generation;
+use super::options::Ready;
+use super::service::Shared;
+use super::{sockets, taken};
+
+/// Between two looks at a command that starts. Nobody tells; when it has started, nobody looks any more.
+const LOOK: Duration = Duration::from_millis(20);
+const ASK: Duration = Duration::from_millis(100);
+
+impl Generation {
+    /// Completes when it is ready. Cancel-safe: what was seen is seen again.
+    pub(super) async fn ready(&self, shared: &Shared) {
+        match shared.options.ready {
+            Ready::Start => {}
+            Ready::After(time) => sleep_until(Instant::from_std(self.process.began) + time).await,
+            Ready::Notify => match &self.ear {
+                Some(ear) => drop(ear.said.clone().wait_for(|said| said.ready).await),
+                None => std::future::pending().await,
+            },
+            Ready::Accept => {
+                let inodes: Vec<u64> = {
+                    let sockets = shared.sockets();
+                    let ours = sockets.of_set(self.set);
+                    ours.iter()
+                        .filter_map(|socket| sockets::inode(socket.as_fd()))
+                        .collect()
+                };
+                while !taken::by(self.pid(), &inodes) {
+                    sleep(LOOK).await;
+                }
+            }
+            Ready::Probe => {
+                while !self.is_content(shared).await {
+                    sleep(ASK).await;
+                }
+            }
+        }
+    }
+
+    async fn is_content(&self, shared: &Shared) -> bool {
+        for probe in &shared.options.probes {
+            if probe.ask(&shared.family).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Completes when it has been silent for longer than the watchdog bears; never without one. Cancel-safe.
+    pub(super) async fn silent(&self, watchdog: Option<Duration>) {
+        let (Some(watchdog), Some(ear)) = (watchdog, &self.ear) else {
+            return std::future::pending().await;
+        };
+        let mut said = ear.said.clone();
+        let began = Instant::from_std(self.process.began);
+        loop {
+            let alive = said.borrow_and_update().alive.unwrap_or(began);
+            // Either time passes without a word, or there is one and its time is looked at.
+            if tokio::time::timeout_at(alive + watchdog, said.changed())
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// What to do for a command that does not get ready.
+pub(super) fn advice(ready: Ready) -> &'static str {
+    match ready {
+        Ready::Accept => {
+            "it does not wait for connections on the socket it was handed: have it use descriptor 3 (LISTEN_FDS), as \
+             `uvicorn --fd 3` does, or say with --ready how else to know"
+        }
+        Ready::Notify => "it did not send READY=1 to NOTIFY_SOCKET",
+        Ready::Probe => "its probes did not answer well",
+        Ready::Start | Ready::After(_) => "it did not live long enough",
+    }
+}

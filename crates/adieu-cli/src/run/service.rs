@@ -1,0 +1,385 @@
+//! The wrapper as a service: a scope of the library whose part is the command.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use adieu::{App, Cause, Exit, Notice, Phase, Report, StopSignal};
+use tokio::runtime;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::args::RestartWhen;
+use super::family::Family;
+use super::generation::Generation;
+use super::options::Options;
+use super::signals::{self, Signal};
+use super::sockets::Sockets;
+use super::watch::Watch;
+use super::{codes, keeper, log};
+
+/// What the kill and the last reaping may take, once the time of the command is up.
+const SLACK: Duration = Duration::from_millis(500);
+/// What the library keeps back for the phases after the drain, at most.
+const LATER_PHASES: Duration = Duration::from_secs(7);
+/// The last lines may have a reader that does not read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What everybody in here knows.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) name: String,
+    pub(super) family: Arc<Family>,
+    /// Somebody wishes for the next generation.
+    pub(super) restart: Notify,
+    sockets: Mutex<Sockets>,
+    state: Mutex<State>,
+    is_ready: AtomicBool,
+    was_killed: AtomicBool,
+    generations: AtomicU32,
+}
+
+struct State {
+    /// Started in set-up, for the task that keeps it.
+    first: Option<Generation>,
+    current: Option<Generation>,
+    /// Replaced, and not gone yet.
+    leaving: Vec<Generation>,
+    stop_signal: Signal,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn next_number(&self) -> u32 {
+        self.generations.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn ready_by(&self) -> Instant {
+        Instant::now() + self.options.ready_timeout
+    }
+
+    pub(super) fn take_first(&self) -> Option<Generation> {
+        self.state().first.take()
+    }
+
+    pub(super) fn set_current(&self, generation: &Generation) {
+        self.state().current = Some(generation.clone());
+    }
+
+    pub(super) fn set_ready(&self, ready: bool) {
+        self.is_ready.store(ready, Ordering::Relaxed);
+    }
+
+    pub(super) fn leaving(&self, generation: &Generation) {
+        self.state().leaving.push(generation.clone());
+    }
+
+    pub(super) fn left(&self, generation: &Generation) {
+        let pid = generation.pid();
+        self.state().leaving.retain(|it| it.pid() != pid);
+    }
+
+    pub(super) fn all_leaving(&self) -> Vec<Generation> {
+        self.state().leaving.clone()
+    }
+
+    pub(super) fn sets_leaving(&self) -> Vec<usize> {
+        self.state().leaving.iter().map(|it| it.set).collect()
+    }
+
+    /// The signal that tells the command of the stop.
+    pub(super) fn stop_signal(&self) -> Signal {
+        let heard = self.state().stop_signal;
+        self.options.signals.of(heard).unwrap_or(heard)
+    }
+
+    /// A signal that does not stop.
+    fn hear(&self, signal: Signal) {
+        if signal == Signal::HUP && !self.sockets().is_empty() {
+            self.restart.notify_one();
+            return;
+        }
+        let current = self.state().current.clone();
+        if let (Some(current), Some(signal)) = (current, self.options.signals.of(signal)) {
+            current.process.send(signal, self.options.to_group);
+        }
+    }
+
+    /// Whether the stop has begun and the command is still there.
+    fn hurries(&self) -> bool {
+        let state = self.state();
+        state
+            .current
+            .as_ref()
+            .is_some_and(|it| !it.process.has_ended())
+    }
+
+    /// The stop had to kill.
+    pub(super) fn set_killed(&self) {
+        self.was_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// The exit code of the command, once it has ended.
+    async fn code(&self) -> Option<u8> {
+        let current = self.state().current.clone()?;
+        let patience = Duration::from_millis(100);
+        let end = tokio::time::timeout(patience, current.process.ended()).await;
+        Some(end.map_or(codes::OWN, |end| end.how.code()))
+    }
+}
+
+pub(super) fn run(options: Options) -> u8 {
+    log::start(options.quiet);
+    let code = try_run(options).unwrap_or_else(|problem| {
+        log::warn(problem);
+        codes::OWN
+    });
+    log::flush(LAST_WORDS);
+    code
+}
+
+fn try_run(options: Options) -> Result<u8, String> {
+    // Before anything else has a descriptor.
+    let sockets = Sockets::open(&options.listen)?;
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the runtime could not be made: {error}"))?;
+    let code = runtime.block_on(live(options, sockets));
+    // Nothing in it is worth waiting for: the processes are gone.
+    runtime.shutdown_background();
+    code
+}
+
+async fn live(options: Options, sockets: Sockets) -> Result<u8, String> {
+    let family =
+        Family::found().map_err(|error| format!("cannot look after processes: {error}"))?;
+    let shared = Arc::new(Shared {
+        name: options.name(),
+        family,
+        restart: Notify::new(),
+        sockets: Mutex::new(sockets),
+        state: Mutex::new(State {
+            first: None,
+            current: None,
+            leaving: Vec::new(),
+            stop_signal: Signal::TERM,
+        }),
+        is_ready: false.into(),
+        was_killed: false.into(),
+        generations: 0.into(),
+        options,
+    });
+    let mut refused = None;
+    let grace = shared.options.grace + SLACK;
+    let heard = Arc::clone(&shared);
+    let mut scope = adieu::scope(shared.name.as_str())
+        .grace(grace.mul_f64(1.0 / 0.7).min(grace + LATER_PHASES))
+        .lame_duck(shared.options.pre_stop)
+        .signals()
+        .on_notice(move |notice| hear_notice(&heard, notice));
+    if let Some(path) = &shared.options.report {
+        scope = scope.report_file(path);
+    }
+    let report = scope
+        .run(async |app| {
+            set_up(app, &shared).await.inspect_err(|problem| {
+                refused = problem.downcast_ref().map(|Refused(code, _)| *code);
+            })
+        })
+        .await;
+    // After a third signal, or if the release phase ran out of time.
+    let _ = tokio::time::timeout(LATER_PHASES, shared.family.kill_all()).await;
+    Ok(conclude(&shared, &report, refused).await)
+}
+
+/// What the library says, as far as it matters here.
+fn hear_notice(shared: &Shared, notice: &Notice) {
+    match notice {
+        Notice::Running => {}
+        Notice::Stopping { cause } => {
+            shared.set_ready(false);
+            if *cause == Cause::Signal(StopSignal::Interrupt) {
+                shared.state().stop_signal = Signal::INT;
+            }
+            // Any other stop follows from an end that was told.
+            if let Cause::Signal(_) = cause {
+                log::info(format_args!("stopping: {cause}"));
+                if !shared.options.pre_stop.is_zero() {
+                    let pre_stop = shared.options.pre_stop;
+                    log::info(format_args!(
+                        "not ready any more; going on as before for {pre_stop:?}"
+                    ));
+                }
+            }
+        }
+        Notice::Restarting {
+            restarts, delay, ..
+        } => log::warn(format_args!(
+            "start number {} in {} ms",
+            restarts + 1,
+            delay.as_millis()
+        )),
+        Notice::Phase {
+            phase: Phase::Cancel,
+            ..
+        } if shared.hurries() => log::warn("in a hurry: SIGKILL to whoever is left"),
+        _ => {}
+    }
+}
+
+/// Why nothing was started; the exit code, and the words.
+#[derive(Debug)]
+struct Refused(u8, String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn refusal(command: &str, error: &io::Error) -> Refused {
+    let (code, why) = match error.kind() {
+        io::ErrorKind::NotFound if command.contains('/') => {
+            (codes::NOT_FOUND, "there is no such file".to_owned())
+        }
+        io::ErrorKind::NotFound => (
+            codes::NOT_FOUND,
+            "there is no such command on PATH".to_owned(),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            codes::NOT_EXECUTABLE,
+            "it is not executable: chmod +x it, or name the interpreter first".to_owned(),
+        ),
+        io::ErrorKind::WouldBlock => (
+            codes::OWN,
+            "no process can be made: the limit on processes is reached".to_owned(),
+        ),
+        _ if error.raw_os_error() == Some(libc::ENOEXEC) => (
+            codes::NOT_EXECUTABLE,
+            "it is of no kind that this system can execute".to_owned(),
+        ),
+        _ => (codes::NOT_EXECUTABLE, error.to_string()),
+    };
+    Refused(code, format!("cannot start {command}: {why}"))
+}
+
+async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
+    // First of all: whoever starts us waits for it.
+    let command = shared.options.command[0].to_string_lossy().into_owned();
+    let first = keeper::start(shared, None).map_err(|error| refusal(&command, &error))?;
+    {
+        let mut state = shared.state();
+        state.current = Some(first.clone());
+        state.first = Some(first);
+    }
+    let family = Arc::clone(&shared.family);
+    app.resource("processes", async { io::Result::Ok(family) })
+        .stop(|family| async move { family.kill_all().await })
+        .await?;
+    for (caught, signal) in signals::passed_on() {
+        let shared = Arc::clone(shared);
+        app.on_signal(caught, move || {
+            shared.hear(signal);
+            std::future::ready(())
+        });
+    }
+    let (theirs, name) = (Arc::clone(shared), shared.name.clone());
+    let keep = move |stop| keeper::keep(Arc::clone(&theirs), stop);
+    if shared.options.restart == RestartWhen::Never {
+        app.task(name, keep);
+    } else {
+        app.restarting(name, shared.options.restarts, keep);
+    }
+    if let Some(address) = &shared.options.health {
+        app.admin(address).exposed().await?;
+        add_checks(app, shared);
+    }
+    if !shared.options.watch.is_empty() {
+        watch(shared)?;
+    }
+    Ok(())
+}
+
+fn add_checks(app: &mut App, shared: &Arc<Shared>) {
+    let theirs = Arc::clone(shared);
+    app.check(shared.name.clone(), move || {
+        let ready = theirs.is_ready.load(Ordering::Relaxed);
+        let name = theirs.name.clone();
+        async move {
+            if ready {
+                Ok(())
+            } else {
+                Err(format!("{name} is not ready"))
+            }
+        }
+    })
+    .cache(Duration::ZERO);
+    for probe in &shared.options.probes {
+        let (family, probe) = (Arc::clone(&shared.family), probe.clone());
+        let timeout = probe.timeout();
+        app.check(format!("probe {probe}"), move || {
+            let (family, probe) = (Arc::clone(&family), probe.clone());
+            async move { probe.ask(&family).await }
+        })
+        .timeout(timeout + Duration::from_millis(100));
+    }
+}
+
+/// A plain task: the service does not live for its sake.
+fn watch(shared: &Arc<Shared>) -> io::Result<()> {
+    let mut watch = Watch::on(&shared.options.watch)?;
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        loop {
+            match watch.changed().await {
+                Ok(()) => {
+                    log::info("something changed: starting the next generation");
+                    shared.restart.notify_one();
+                }
+                Err(error) => return log::warn(format_args!("no longer watching: {error}")),
+            }
+        }
+    });
+    Ok(())
+}
+
+const fn is_failure(cause: &Cause) -> bool {
+    matches!(cause, Cause::Error(_) | Cause::Panic(_))
+}
+
+/// Says what is to be said, and gives the exit code.
+async fn conclude(shared: &Shared, report: &Report, refused: Option<u8>) -> u8 {
+    if let Some(code) = refused {
+        let why = report.problem().map(ToString::to_string);
+        log::warn(why.unwrap_or_default());
+        return code;
+    }
+    if let Some(problem) = report.problem() {
+        log::warn(problem);
+        return codes::OWN;
+    }
+    let (usage, adopted) = shared.family.account();
+    log::info(format_args!("in all {usage}; {adopted} orphans reaped"));
+    let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
+    if was_cut || shared.was_killed.load(Ordering::Relaxed) {
+        log::text(report.to_string());
+    }
+    let gave_up = report.exit() != Exit::Clean && report.cause().is_some_and(is_failure);
+    match shared.code().await {
+        // It was started again and again, whatever it ended with.
+        Some(0) if gave_up => 1,
+        Some(code) => code,
+        None => codes::OWN,
+    }
+}

@@ -1,0 +1,205 @@
+//! Signals by their names, and what becomes of each on its way to the command.
+
+use std::fmt;
+
+use adieu::Signal as Caught;
+
+/// A signal by its number, as the kernel takes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Signal(pub(super) i32);
+
+impl Signal {
+    pub(super) const TERM: Self = Self(libc::SIGTERM);
+    pub(super) const INT: Self = Self(libc::SIGINT);
+    pub(super) const HUP: Self = Self(libc::SIGHUP);
+    pub(super) const KILL: Self = Self(libc::SIGKILL);
+    pub(super) const ABRT: Self = Self(libc::SIGABRT);
+    pub(super) const CONT: Self = Self(libc::SIGCONT);
+}
+
+const NAMES: &[(&str, i32)] = &[
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("ILL", libc::SIGILL),
+    ("TRAP", libc::SIGTRAP),
+    ("ABRT", libc::SIGABRT),
+    ("BUS", libc::SIGBUS),
+    ("FPE", libc::SIGFPE),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("SEGV", libc::SIGSEGV),
+    ("USR2", libc::SIGUSR2),
+    ("PIPE", libc::SIGPIPE),
+    ("ALRM", libc::SIGALRM),
+    ("TERM", libc::SIGTERM),
+    ("CHLD", libc::SIGCHLD),
+    ("CONT", libc::SIGCONT),
+    ("STOP", libc::SIGSTOP),
+    ("TSTP", libc::SIGTSTP),
+    ("TTIN", libc::SIGTTIN),
+    ("TTOU", libc::SIGTTOU),
+    ("URG", libc::SIGURG),
+    ("XCPU", libc::SIGXCPU),
+    ("XFSZ", libc::SIGXFSZ),
+    ("VTALRM", libc::SIGVTALRM),
+    ("PROF", libc::SIGPROF),
+    ("WINCH", libc::SIGWINCH),
+    ("IO", libc::SIGIO),
+    ("PWR", libc::SIGPWR),
+    ("SYS", libc::SIGSYS),
+];
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((name, _)) = NAMES.iter().find(|(_, number)| *number == self.0) {
+            return write!(f, "SIG{name}");
+        }
+        match self.0 - libc::SIGRTMIN() {
+            0 => f.write_str("SIGRTMIN"),
+            above if above > 0 => write!(f, "SIGRTMIN+{above}"),
+            _ => write!(f, "signal {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `term`, `SIGTERM`, `15`, `rtmin+3`.
+fn parse(text: &str) -> Result<Signal, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let by_name = NAMES.iter().find(|(it, _)| *it == name).map(|it| it.1);
+    let real_time = || {
+        let above = match name.strip_prefix("RTMIN")? {
+            "" => 0,
+            above => above.strip_prefix('+')?.parse::<u8>().ok()?,
+        };
+        Some(libc::SIGRTMIN() + i32::from(above))
+    };
+    by_name
+        .or_else(real_time)
+        .or_else(|| name.parse().ok())
+        .filter(|number| (1..=libc::SIGRTMAX()).contains(number))
+        .map(Signal)
+        .ok_or_else(|| {
+            format!("`{text}` is no signal: give a name as in term or usr1, or a number")
+        })
+}
+
+/// The signals that we can hear and pass on, besides the two that stop.
+pub(super) fn passed_on() -> impl Iterator<Item = (Caught, Signal)> {
+    let real_time =
+        (0..u8::try_from(libc::SIGRTMAX() - libc::SIGRTMIN() + 1).unwrap_or(0)).map(|above| {
+            (
+                Caught::RealTime(above),
+                Signal(libc::SIGRTMIN() + i32::from(above)),
+            )
+        });
+    [
+        (Caught::Hangup, libc::SIGHUP),
+        (Caught::Quit, libc::SIGQUIT),
+        (Caught::User1, libc::SIGUSR1),
+        (Caught::User2, libc::SIGUSR2),
+        (Caught::Alarm, libc::SIGALRM),
+        (Caught::Continue, libc::SIGCONT),
+        (Caught::Window, libc::SIGWINCH),
+    ]
+    .into_iter()
+    .map(|(caught, number)| (caught, Signal(number)))
+    .chain(real_time)
+}
+
+/// What the command is sent in the place of what we heard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SignalMap(Vec<(Signal, Option<Signal>)>);
+
+impl SignalMap {
+    pub(super) fn parse(texts: &[String]) -> Result<Self, String> {
+        let mut map = Vec::new();
+        for text in texts {
+            let (from, to) = text.split_once('=').ok_or_else(|| {
+                format!("--signal {text}: give what comes and what goes, as in term=quit")
+            })?;
+            let wrong = |problem| format!("--signal {text}: {problem}");
+            let from = parse(from).map_err(wrong)?;
+            let is_heard = [Signal::TERM, Signal::INT].contains(&from)
+                || passed_on().any(|(_, signal)| signal == from);
+            if !is_heard {
+                return Err(format!("--signal {text}: {from} cannot be passed on"));
+            }
+            if map.iter().any(|(it, _)| *it == from) {
+                return Err(format!("--signal {text}: {from} was mapped before"));
+            }
+            let to = match to.trim() {
+                "none" => None,
+                to => Some(parse(to).map_err(wrong)?),
+            };
+            if to.is_none() && [Signal::TERM, Signal::INT].contains(&from) {
+                return Err(format!(
+                    "--signal {text}: the command would not hear of the stop; to kill it at once, map to kill"
+                ));
+            }
+            map.push((from, to));
+        }
+        Ok(Self(map))
+    }
+
+    /// `None` if it is not to be passed on.
+    pub(super) fn of(&self, signal: Signal) -> Option<Signal> {
+        self.0
+            .iter()
+            .find(|(from, _)| *from == signal)
+            .map_or(Some(signal), |(_, to)| *to)
+    }
+
+    pub(super) fn has(&self, signal: Signal) -> bool {
+        self.0.iter().any(|(from, _)| *from == signal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_shown() {
+        for (text, shown) in [
+            ("term", "SIGTERM"),
+            ("SIGTERM", "SIGTERM"),
+            ("sigusr1", "SIGUSR1"),
+            ("15", "SIGTERM"),
+            ("rtmin", "SIGRTMIN"),
+            ("SIGRTMIN+3", "SIGRTMIN+3"),
+        ] {
+            assert_eq!(parse(text).map(|it| it.to_string()), Ok(shown.into()));
+        }
+        for text in ["", "0", "65", "-1", "terminate", "RTMIN+99", "RTMAX-1"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_map_replaces_what_it_names() {
+        let map = SignalMap::parse(&["term=quit".into(), "usr1=none".into()]).unwrap();
+        assert_eq!(map.of(Signal::TERM), Some(Signal(libc::SIGQUIT)));
+        assert_eq!(map.of(Signal(libc::SIGUSR1)), None);
+        assert_eq!(map.of(Signal::HUP), Some(Signal::HUP));
+        for wrong in [
+            "term",
+            "term=",
+            "=quit",
+            "kill=term",
+            "term=none",
+            "term=soon",
+        ] {
+            assert!(SignalMap::parse(&[wrong.into()]).is_err(), "{wrong}");
+        }
+        let twice = ["hup=usr1".to_owned(), "sighup=usr2".to_owned()];
+        assert!(SignalMap::parse(&twice).is_err());
+    }
+}

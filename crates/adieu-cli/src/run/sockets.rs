@@ -1,0 +1,449 @@
+//! The sockets of `--listen`: opened once, never closed, handed to one generation of the command after the other.
+//!
+//! A TCP address has one socket for each generation that lives at a time, all on the same port, and the kernel is
+//! told which of them new connections go to. So a new generation gets none before it is ready, and the old one gets
+//! no more once it is: it can empty its queue in peace before it hears of its end. Sockets are used again by later
+//! generations; closing one would change the numbers of the others.
+//!
+//! A Unix socket is shared by all generations.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::command::Environment;
+use super::{log, sys};
+
+/// A queue that overflows loses connections.
+const BACKLOG: i32 = 4_096;
+
+/// What stands behind `--listen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    name: String,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl Address {
+    pub(super) fn parse_all(texts: &[String]) -> Result<Vec<Self>, String> {
+        let mut all: Vec<Self> = Vec::new();
+        for text in texts {
+            let address = Self::parse(text)?;
+            if all.iter().any(|it| it.place == address.place) {
+                return Err(format!("--listen {text}: the same socket twice"));
+            }
+            all.push(address);
+        }
+        Ok(all)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let (name, place) = text.split_once('=').unwrap_or(("", text));
+        let is_name = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+        if !name.chars().all(is_name) || (name.is_empty() && text.starts_with('=')) {
+            return Err(format!(
+                "--listen {text}: a name has letters, digits and -_. only"
+            ));
+        }
+        let place = if let Some(path) = place.strip_prefix("unix:").filter(|it| it.starts_with('/'))
+        {
+            Place::Unix(path.into())
+        } else if let Some(address) = place.strip_prefix("tcp:").filter(|it| has_port(it)) {
+            Place::Tcp(address.to_owned())
+        } else {
+            return Err(format!(
+                "--listen {text}: give tcp:host:port or unix:/path, as in tcp:0.0.0.0:8000"
+            ));
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            place,
+        })
+    }
+}
+
+fn has_port(address: &str) -> bool {
+    address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.place {
+            Place::Tcp(address) => write!(f, "tcp:{address}"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// How many sockets were handed to us, as systemd does.
+pub(super) fn inherited_count() -> usize {
+    let number = |name| std::env::var(name).ok()?.trim().parse::<usize>().ok();
+    let is_for_us = number("LISTEN_PID") == usize::try_from(std::process::id()).ok();
+    number("LISTEN_FDS")
+        .filter(|count| is_for_us && *count <= 1_024)
+        .unwrap_or(0)
+}
+
+/// All that we hold.
+#[derive(Default)]
+pub(super) struct Sockets {
+    ports: Vec<Port>,
+    /// Which of the sockets each port gives out at present.
+    serving: usize,
+}
+
+struct Port {
+    name: String,
+    shown: String,
+    sockets: Vec<OwnedFd>,
+    /// For a TCP address of our own; others are shared by all generations.
+    address: Option<SocketAddr>,
+    /// The file of a Unix socket of our own, removed at the end.
+    file: Option<PathBuf>,
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if let Some(path) = self.file.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Sockets {
+    /// Takes what was handed to us and opens the rest. Before any other descriptor is opened.
+    pub(super) fn open(addresses: &[Address]) -> Result<Self, String> {
+        let inherited = inherited_count();
+        let mut ports = inherit(inherited);
+        let count = RawFd::try_from(inherited + addresses.len()).unwrap_or(RawFd::MAX - 3);
+        if count > 0 {
+            let failed = |error: io::Error| format!("cannot reserve descriptors: {error}");
+            let null = std::fs::File::open("/dev/null").map_err(failed)?.into();
+            sys::reserve(3..3 + count, &null).map_err(failed)?;
+        }
+        for address in addresses {
+            let opened = Port::open(address);
+            ports.push(opened.map_err(|error| explain(address, &error))?);
+        }
+        for port in &ports {
+            log::info(format_args!("listening on {}", port.shown));
+        }
+        Ok(Self { ports, serving: 0 })
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.ports.is_empty()
+    }
+
+    /// A set of sockets that nobody but these generations uses; its number. New connections do not go there yet.
+    pub(super) fn set_for_next(&mut self, in_use: &[usize]) -> usize {
+        let free = (0..).find(|number| !in_use.contains(number)).unwrap_or(0);
+        for port in &mut self.ports {
+            if let Err(error) = port.provide(free, self.serving) {
+                // All generations on one socket: connections that the old one has just accepted are its own affair.
+                log::warn(format_args!(
+                    "{}: no second socket ({error}); the generations share one",
+                    port.shown
+                ));
+                return 0;
+            }
+        }
+        free
+    }
+
+    /// The set that new connections go to.
+    pub(super) const fn serving(&self) -> usize {
+        self.serving
+    }
+
+    /// From now on new connections go to this set.
+    pub(super) fn direct_to(&mut self, set: usize) {
+        for port in &self.ports {
+            port.direct(set);
+        }
+        self.serving = set;
+    }
+
+    /// The descriptors of a set, in the order of the command line.
+    pub(super) fn of_set(&self, set: usize) -> Vec<BorrowedFd<'_>> {
+        self.ports.iter().filter_map(|port| port.get(set)).collect()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ports
+            .iter()
+            .flat_map(|port| port.sockets.iter().map(AsFd::as_fd))
+    }
+
+    /// Takes the files of Unix sockets away: nobody new comes in through them.
+    pub(super) fn unlink(&mut self) {
+        for port in &mut self.ports {
+            if let Some(path) = port.file.take() {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// What the command must know of its sockets, in all three dialects.
+    pub(super) fn announce(&self, environment: &mut Environment, generation: u32) {
+        if self.is_empty() {
+            return;
+        }
+        let count = self.ports.len();
+        let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
+        environment.set("LISTEN_FDS", count.to_string());
+        environment.set("LISTEN_FDNAMES", names.join(":"));
+        environment.pid("LISTEN_PID");
+        let numbers: Vec<String> = (3..3 + count).map(|number| number.to_string()).collect();
+        environment.set("EINHORN_FDS", numbers.join(" "));
+        environment.set("EINHORN_FD_COUNT", count.to_string());
+        let mut starter = Vec::new();
+        for ((index, number), port) in numbers.iter().enumerate().zip(&self.ports) {
+            environment.set(format!("EINHORN_FD_{index}"), number);
+            let place = port.shown.split_once(':').map_or("", |(_, place)| place);
+            starter.push(format!("{place}={number}"));
+        }
+        environment.set("SERVER_STARTER_PORT", starter.join(";"));
+        environment.set("SERVER_STARTER_GENERATION", generation.to_string());
+    }
+}
+
+fn inherit(count: usize) -> Vec<Port> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let numbers = 3..3 + RawFd::try_from(count).unwrap_or(0);
+    numbers
+        .filter_map(|number| {
+            let name = names.next().unwrap_or_default().to_owned();
+            let socket = sys::take_inherited(number)?;
+            let at = Socket::from(socket.try_clone().ok()?).local_addr().ok()?;
+            let shown = match (at.as_socket(), at.as_pathname()) {
+                (Some(address), _) => format!("tcp:{address}"),
+                (None, Some(path)) => format!("unix:{}", path.display()),
+                (None, None) => format!("fd:{number}"),
+            };
+            Some(Port {
+                name,
+                shown,
+                sockets: vec![socket],
+                address: None,
+                file: None,
+            })
+        })
+        .collect()
+}
+
+impl Port {
+    fn open(address: &Address) -> io::Result<Self> {
+        let (socket, tcp, file) = match &address.place {
+            Place::Tcp(text) => {
+                let socket = first_of(text)?;
+                let local = socket.local_addr()?.as_socket();
+                (socket, local, None)
+            }
+            Place::Unix(path) => (bind_unix(path)?, None, Some(path.clone())),
+        };
+        let shown = match (tcp, &file) {
+            (Some(address), _) => format!("tcp:{address}"),
+            (None, Some(path)) => format!("unix:{}", path.display()),
+            (None, None) => String::new(),
+        };
+        Ok(Self {
+            name: if address.name.is_empty() {
+                "unknown".to_owned()
+            } else {
+                address.name.clone()
+            },
+            shown,
+            sockets: vec![socket.into()],
+            address: tcp,
+            file,
+        })
+    }
+
+    fn get(&self, set: usize) -> Option<BorrowedFd<'_>> {
+        let last = self.sockets.len().checked_sub(1)?;
+        self.sockets.get(set.min(last)).map(AsFd::as_fd)
+    }
+
+    /// Sees to it that there is a socket for this set, and that new connections still go where they went.
+    fn provide(&mut self, set: usize, serving: usize) -> io::Result<()> {
+        let Some(address) = self.address else {
+            return Ok(());
+        };
+        while self.sockets.len() <= set {
+            sys::direct(self.sockets[0].as_fd(), number(serving))?;
+            let socket = tcp_socket(address)?;
+            socket.set_reuse_port(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(BACKLOG)?;
+            self.sockets.push(socket.into());
+        }
+        Ok(())
+    }
+
+    fn direct(&self, set: usize) {
+        if self.sockets.len() > 1
+            && let Err(error) = sys::direct(self.sockets[0].as_fd(), number(set))
+        {
+            log::warn(format_args!(
+                "{}: connections cannot be directed to the new generation: {error}",
+                self.shown
+            ));
+        }
+    }
+}
+
+fn number(set: usize) -> u32 {
+    u32::try_from(set).unwrap_or(0)
+}
+
+fn first_of(address: &str) -> io::Result<Socket> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match bind_tcp(address) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = tcp_socket(address)?;
+    socket.bind(&address.into())?;
+    // Only now: a port that somebody has already is taken, even if they would share it.
+    socket.set_reuse_port(true)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// A socket file that nobody answers on is left over from one who was killed, and is replaced.
+fn bind_unix(path: &Path) -> io::Result<Socket> {
+    match UnixStream::connect(path) {
+        Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)?;
+        }
+        Err(_) => {}
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+fn explain(address: &Address, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "cannot listen on {address}: somebody else does already; end it, or choose another address"
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "cannot listen on {address}: permission denied; ports below 1024 need CAP_NET_BIND_SERVICE"
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("cannot listen on {address}: this machine does not have that address")
+        }
+        _ => format!("cannot listen on {address}: {error}"),
+    }
+}
+
+/// The number by which /proc knows a socket.
+pub(super) fn inode(socket: BorrowedFd<'_>) -> Option<u64> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?;
+    let text = link.to_str()?;
+    text.strip_prefix("socket:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<Address>, String> {
+        Address::parse_all(&[text.to_owned()])
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        for text in [
+            "tcp:0.0.0.0:8000",
+            "api=tcp:[::]:0",
+            "a.b-c=unix:/run/a.sock",
+        ] {
+            assert_eq!(parse(text).map(|all| all.len()), Ok(1), "{text}");
+        }
+        for text in [
+            "",
+            "8000",
+            "tcp:8000",
+            "tcp:host",
+            "tcp::80",
+            "unix:a.sock",
+            "=tcp:a:80",
+            "a:b=tcp:a:80",
+            "udp:a:80",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        let twice = ["tcp:a:80".to_owned(), "b=tcp:a:80".to_owned()];
+        assert!(Address::parse_all(&twice).is_err());
+    }
+
+    #[test]
+    fn new_connections_go_where_they_are_directed() {
+        let address = parse("tcp:127.0.0.1:0").unwrap();
+        let mut port = Port::open(&address[0]).unwrap();
+        let at = port.address.unwrap();
+        port.provide(1, 0).unwrap();
+        let queues = |port: &Port| -> Vec<u32> {
+            let fds = port.sockets.iter();
+            fds.map(|socket| sys::queue(socket.as_fd()).unwrap())
+                .collect()
+        };
+        let connect = || -> Vec<_> {
+            (0..20)
+                .map(|_| std::net::TcpStream::connect(at).unwrap())
+                .collect()
+        };
+        let before = connect();
+        assert_eq!(queues(&port), [20, 0], "none before it is ready");
+        port.direct(1);
+        let after = connect();
+        assert_eq!(queues(&port), [20, 20], "none to the old one afterwards");
+        drop((before, after));
+    }
+
+    #[test]
+    fn a_port_that_somebody_would_share_is_taken_all_the_same() {
+        let other = tcp_socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        other.set_reuse_port(true).unwrap();
+        other
+            .bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into())
+            .unwrap();
+        other.listen(1).unwrap();
+        let at = other.local_addr().unwrap().as_socket().unwrap();
+        let error = bind_tcp(at).expect_err("taken");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+}

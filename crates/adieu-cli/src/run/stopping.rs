@@ -1,0 +1,123 @@
+//! The end of the command and of all that it leaves behind.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use adieu::Stop;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::generation::Generation;
+use super::service::Shared;
+use super::signals::Signal;
+use super::{cloak, descendants, log, notify, sys};
+
+/// Hides the sockets, tells the command, waits for it and for everybody below it, and kills who is left when the
+/// time is up. Dropped half-way, whoever has not ended lives on; the release phase kills them.
+pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::Result {
+    let kill_at = Instant::now() + (shared.options.grace - shared.options.pre_stop);
+    notify::tell_outside("STOPPING=1");
+    let orderly = async {
+        if shared.options.cloak {
+            hide_sockets(shared).await;
+        }
+        let signal = shared.stop_signal();
+        let name = &shared.name;
+        log::info(format_args!("{signal} to {name} (pid {})", current.pid()));
+        for generation in shared.all_leaving().iter().chain([current]) {
+            generation.process.send(signal, shared.options.to_group);
+        }
+        let end = current.process.ended().await;
+        log::info(format_args!("{name} (pid {}) {}", current.pid(), end.how));
+        for generation in shared.all_leaving() {
+            generation.process.ended().await;
+        }
+        end_rest(shared).await;
+    };
+    if timeout_at(kill_at, orderly).await.is_ok() {
+        return Ok(());
+    }
+    let left = who();
+    let grace = shared.options.grace;
+    log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
+    shared.set_killed();
+    shared.family.kill_all().await;
+    Err(format!("killed after {grace:?}: {left}").into())
+}
+
+async fn hide_sockets(shared: &Shared) {
+    let own: Vec<OwnedFd> = {
+        let mut sockets = shared.sockets();
+        sockets.unlink();
+        let copies = sockets.all().map(|socket| socket.try_clone_to_owned());
+        copies.flatten().collect()
+    };
+    let cloaked = cloak::hide(own);
+    cloaked.quiet().await;
+    // Let go of before the command closes them: a socket that somebody holds is not closed.
+    drop(cloaked);
+}
+
+/// Asks those that the command left behind to end too, and waits for them.
+async fn end_rest(shared: &Shared) {
+    let rest = descendants::of(std::process::id());
+    if !rest.is_empty() {
+        log::info(format_args!("SIGTERM to what it left: {}", who()));
+    }
+    for pid in rest {
+        sys::kill(pid, Signal::TERM);
+    }
+    shared.family.alone().await;
+}
+
+/// Ends what is left of the group of a command that has ended. Dropped half-way, they have been asked to end.
+pub(super) async fn end_group(shared: &Shared, group: u32) {
+    if !sys::group_lives(group) {
+        return;
+    }
+    sys::kill_group(group, Signal::TERM);
+    if timeout(shared.options.grace, shared.family.without_group(group))
+        .await
+        .is_err()
+    {
+        sys::kill_group(group, Signal::KILL);
+        shared.family.without_group(group).await;
+    }
+}
+
+/// The command has ended by itself. After a good end, what it left may finish its work, until we are told to stop;
+/// after a bad one it is asked to end. Dropped half-way, the release phase kills who is left.
+pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) -> adieu::Result {
+    let grace = shared.options.grace;
+    if good {
+        let rest = descendants::of(std::process::id());
+        if !rest.is_empty() {
+            log::info(format_args!("waiting for what it left: {}", who()));
+        }
+        if stop.until(shared.family.alone()).await.is_some() {
+            return Ok(());
+        }
+    }
+    if timeout(grace, end_rest(shared)).await.is_ok() {
+        return Ok(());
+    }
+    let left = who();
+    log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
+    shared.set_killed();
+    shared.family.kill_all().await;
+    Err(format!("killed after {grace:?}: {left}").into())
+}
+
+/// Names, for people; not all of a crowd.
+fn who() -> String {
+    const MOST: usize = 8;
+    let all = descendants::of(std::process::id());
+    let mut names: Vec<String> = all
+        .iter()
+        .take(MOST)
+        .map(|pid| format!("{} ({pid})", descendants::name(*pid)))
+        .collect();
+    if all.len() > MOST {
+        names.push(format!("{} more", all.len() - MOST));
+    }
+    names.join(", ")
+}

@@ -1,0 +1,294 @@
+//! The system calls that neither the standard library nor rustix has. The only file of this crate with `unsafe`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+
+use super::command::{Command, fill_in};
+use super::signals::Signal;
+
+/// Addresses for `execve`; they are looked at by the child only, whose memory is a copy of ours.
+struct Pointers(Vec<usize>);
+
+impl Pointers {
+    fn to<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let addresses = texts.into_iter().map(|text| text.as_ptr() as usize);
+        Self(addresses.chain([0]).collect())
+    }
+
+    fn as_ptr(&self) -> *const *const c_char {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// Starts the command in a process group of its own, to be killed if this thread ends. Gives back its process id.
+///
+/// The standard library forks, hands errors back and cleans the signal mask; the exec is ours, because only the
+/// child knows its process id, and `LISTEN_PID` has to say it.
+pub(super) fn spawn(command: &Command) -> io::Result<u32> {
+    let paths: Vec<CString> = command.paths.clone();
+    let arguments: Vec<CString> = command.arguments.clone();
+    let shell = CString::from(c"/bin/sh");
+    let mut environment: Vec<(Vec<u8>, Option<usize>)> = command
+        .environment
+        .iter()
+        .map(|it| (it.text.as_bytes_with_nul().to_vec(), it.pid_at))
+        .collect();
+    let argv = Pointers::to(arguments.iter().map(|it| it.as_bytes_with_nul()));
+    // A script without an interpreter line is the shell's, as with `execvp`.
+    let mut shell_argv: Vec<Pointers> = Vec::new();
+    for path in &paths {
+        let words = [shell.as_bytes_with_nul(), path.as_bytes_with_nul()];
+        let rest = arguments.iter().skip(1).map(|it| it.as_bytes_with_nul());
+        shell_argv.push(Pointers::to(words.into_iter().chain(rest)));
+    }
+    let envp = Pointers::to(environment.iter().map(|(text, _)| &text[..]));
+    let sockets = command.sockets.clone();
+    let parent = process::id();
+    let become_it = move || {
+        // SAFETY: the calls below are async-signal-safe system calls with plain numbers; the pointers lead to
+        // zero-ended texts and arrays that the closure owns, unmoved since they were taken because a `CString`
+        // and a `Vec` keep their buffers where they are. Nothing is allocated.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // It may have died before that call.
+            if u32::try_from(libc::getppid()).ok() != Some(parent) {
+                libc::_exit(1);
+            }
+            for (target, socket) in (3..).zip(&sockets) {
+                let done = if *socket == target {
+                    libc::fcntl(target, libc::F_SETFD, 0)
+                } else {
+                    libc::dup2(*socket, target)
+                };
+                if done == -1 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            let pid = u32::try_from(libc::getpid()).unwrap_or(0);
+            for (text, pid_at) in &mut environment {
+                if let Some(at) = *pid_at {
+                    let end = text.len() - 1;
+                    fill_in(&mut text[at..end], pid);
+                }
+            }
+            let mut denied = None;
+            for (path, shell_argv) in paths.iter().zip(&shell_argv) {
+                libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    Some(libc::ENOENT | libc::ENOTDIR) => {}
+                    Some(libc::EACCES) => denied = Some(error),
+                    Some(libc::ENOEXEC) => {
+                        libc::execve(shell.as_ptr(), shell_argv.as_ptr(), envp.as_ptr());
+                        return Err(error);
+                    }
+                    _ => return Err(error),
+                }
+            }
+            Err(denied.unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENOENT)))
+        }
+    };
+    let mut spawned = process::Command::new("/proc/self/exe");
+    // SAFETY: see the closure.
+    unsafe { spawned.pre_exec(become_it) };
+    Ok(spawned.process_group(0).spawn()?.id())
+}
+
+/// How a process ended, or that it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Exited(u8),
+    Killed(Signal),
+    /// Suspended, as by SIGTTIN when it wants the terminal.
+    Suspended(Signal),
+}
+
+/// What a process has used, with the children it waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    /// The most memory it had at once, in kilobytes.
+    pub(super) peak_kb: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.user += other.user;
+        self.system += other.system;
+        self.peak_kb = self.peak_kb.max(other.peak_kb);
+    }
+}
+
+/// A child whose state has changed, without waiting for one; `None` while all go on as before. An error means
+/// that there is no child at all.
+pub(super) fn reap() -> io::Result<Option<(u32, Change, Usage)>> {
+    let mut status: c_int = 0;
+    // SAFETY: all-zero is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let flags = libc::WNOHANG | libc::WUNTRACED;
+    // SAFETY: both pointers are to live values of the right types, and the call keeps neither.
+    let pid = unsafe { libc::wait4(-1, &raw mut status, flags, &raw mut usage) };
+    let pid = match u32::try_from(pid) {
+        Ok(0) => return Ok(None),
+        Ok(pid) => pid,
+        Err(_) => return Err(io::Error::last_os_error()),
+    };
+    let change = if libc::WIFSTOPPED(status) {
+        Change::Suspended(Signal(libc::WSTOPSIG(status)))
+    } else if libc::WIFSIGNALED(status) {
+        Change::Killed(Signal(libc::WTERMSIG(status)))
+    } else {
+        Change::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+    };
+    let usage = Usage {
+        user: span(usage.ru_utime),
+        system: span(usage.ru_stime),
+        peak_kb: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+    };
+    Ok(Some((pid, change, usage)))
+}
+
+fn span(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+/// Sends a signal to a process. One that is gone is no problem.
+pub(super) fn kill(pid: u32, signal: Signal) {
+    if let Ok(pid @ 1..) = i32::try_from(pid) {
+        // SAFETY: takes two numbers and touches no memory.
+        unsafe { libc::kill(pid, signal.0) };
+    }
+}
+
+/// Sends a signal to all of a process group.
+pub(super) fn kill_group(group: u32, signal: Signal) {
+    if let Ok(group @ 2..) = i32::try_from(group) {
+        // SAFETY: takes two numbers and touches no memory.
+        unsafe { libc::kill(-group, signal.0) };
+    }
+}
+
+/// Whether the group has a member.
+pub(super) fn group_lives(group: u32) -> bool {
+    // SAFETY: takes two numbers and touches no memory.
+    i32::try_from(group).is_ok_and(|group| group > 1 && unsafe { libc::kill(-group, 0) } == 0)
+}
+
+/// Hides a listening socket from new connections while handshakes half done still arrive in its queue: binds it to
+/// an interface that does not exist.
+pub(super) fn cloak(socket: BorrowedFd<'_>) -> io::Result<()> {
+    const SO_BINDTOIFINDEX: c_int = 62;
+    set_option(socket, SO_BINDTOIFINDEX, &c_int::MAX)
+}
+
+/// New connections to the group of sockets that share this one's port go to the socket of this index.
+pub(super) fn direct(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let mut program = libc::sock_filter {
+        code: u16::try_from(libc::BPF_RET | libc::BPF_K).unwrap_or(0),
+        jt: 0,
+        jf: 0,
+        k: index,
+    };
+    let program = libc::sock_fprog {
+        len: 1,
+        filter: &raw mut program,
+    };
+    set_option(socket, libc::SO_ATTACH_REUSEPORT_CBPF, &program)
+}
+
+fn set_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
+    let size = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
+    // SAFETY: the descriptor is open for the call, the value is live and of the size given, and what it may point
+    // to lives as long; the kernel copies both.
+    let done = unsafe {
+        let value = std::ptr::from_ref(value).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, size)
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// How many connections wait to be accepted on a listening TCP socket.
+pub(super) fn queue(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: all-zero is a valid tcp_info.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut size = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
+    // SAFETY: the descriptor is open for the call, which writes at most `size` bytes to a live tcp_info.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut size,
+        )
+    };
+    // For a socket that listens, this field is the length of its queue.
+    if done == 0 {
+        Ok(info.tcpi_unacked)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads the memory of another process; gives back how much there was to read.
+pub(super) fn read_memory(pid: u32, address: u64, into: &mut [u8]) -> Option<usize> {
+    let pid = libc::pid_t::try_from(pid).ok()?;
+    let local = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(usize::try_from(address).ok()?),
+        iov_len: into.len(),
+    };
+    // SAFETY: the local vector describes a live buffer, the only memory of ours that is written; the remote address
+    // is one of the other process, and the kernel checks it there.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).ok()
+}
+
+/// Takes a descriptor that was handed to this process at its start.
+pub(super) fn take_inherited(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: asks for flags, and sets them on a descriptor that nobody here has made.
+    unsafe {
+        if libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) == -1 {
+            return None;
+        }
+        Some(OwnedFd::from_raw_fd(number))
+    }
+}
+
+/// Keeps these descriptor numbers from being given to anything else: in the child they are the sockets', and the
+/// standard library's pipe must not be there.
+pub(super) fn reserve(numbers: std::ops::Range<RawFd>, with: &OwnedFd) -> io::Result<()> {
+    for number in numbers {
+        // SAFETY: a descriptor that is open already is left alone; any other number is nobody's.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) == -1
+                && libc::dup3(with.as_raw_fd(), number, libc::O_CLOEXEC) == -1
+            {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A descriptor whose readiness the runtime tells.
+pub(super) fn on_runtime(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is the same open descriptor for as long as the `AsyncFd` has it.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
+}

@@ -1,0 +1,152 @@
+//! `--health`, the probes, READY=1 and the watchdog.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::support::{ADIEU, Wrapper, comes_true, until};
+
+/// A port that was free a moment ago.
+fn free() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
+
+fn health(address: SocketAddr, path: &str) -> (i32, String) {
+    let output = Command::new(ADIEU)
+        .args(["health", &format!("http://{address}{path}")])
+        .output()
+        .expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().expect("a code"),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+const SAY: &str = "import os, socket, sys, time, signal\n\
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n\
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n\
+name = os.environ['NOTIFY_SOCKET'].replace('@', '\\0', 1)\n\
+def say(text):\n\
+\x20   s.sendto(text.encode(), name)\n";
+
+#[tokio::test]
+async fn ready_when_it_says_so() {
+    let address = free();
+    let at = address.to_string();
+    let script = format!(
+        "{SAY}\nprint('up', flush=True)\nsys.stdin.read() if False else signal.sigwait([signal.SIGUSR1])\nsay('READY=1\\nSTATUS=fine')\nprint('said', flush=True)\nsignal.pause()"
+    );
+    let options = ["--health", at.as_str(), "--ready", "notify"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &script]);
+    wrapper.line("up").await;
+    until("alive", || health(address, "/livez").0 == 0);
+    let (code, said) = health(address, "/readyz");
+    assert_eq!(code, 1);
+    assert!(said.contains("python3"), "{said}");
+    wrapper.signal(Signal::USR1);
+    wrapper.line("said").await;
+    until("ready", || health(address, "/readyz").0 == 0);
+    assert_eq!(health(address, "/health").0, 0);
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 0, "{said}");
+}
+
+#[tokio::test]
+async fn probes_feed_readiness() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (address, served) = (free(), free());
+    let flag = folder.path().join("flag");
+    let probe = format!("test -e {}", flag.display());
+    let (at, port) = (address.to_string(), served.port().to_string());
+    let (url, tcp) = (format!("http://{served}/"), served.to_string());
+    let options = [
+        "--health",
+        &at,
+        "--probe-http",
+        &url,
+        "--probe-tcp",
+        &tcp,
+        "--probe-command",
+        &probe,
+        "--ready",
+        "start",
+    ];
+    let command = [
+        "/usr/bin/python3",
+        "-m",
+        "http.server",
+        &port,
+        "--bind",
+        "127.0.0.1",
+    ];
+    let wrapper = Wrapper::start(&options, &command);
+    until("alive", || health(address, "/livez").0 == 0);
+    let (code, said) = health(address, "/readyz");
+    assert_eq!(code, 1, "{said}");
+    std::fs::write(&flag, "").unwrap();
+    until("ready", || health(address, "/readyz").0 == 0);
+    std::fs::remove_file(&flag).unwrap();
+    until("not ready", || health(address, "/readyz").0 == 1);
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}
+
+/// Readiness goes first, the command hears of it later.
+#[tokio::test]
+async fn readiness_is_off_during_the_pre_stop() {
+    let address = free();
+    let at = address.to_string();
+    let options = [
+        "--health",
+        at.as_str(),
+        "--pre-stop",
+        "20s",
+        "--grace",
+        "40s",
+    ];
+    let mut wrapper = Wrapper::start(
+        &options,
+        &[
+            "sh",
+            "-c",
+            "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done",
+        ],
+    );
+    wrapper.line("up").await;
+    until("ready", || health(address, "/readyz").0 == 0);
+    wrapper.signal(Signal::TERM);
+    until("not ready", || health(address, "/readyz").0 == 1);
+    assert_eq!(health(address, "/livez").0, 0, "alive, and the command too");
+    assert_eq!(crate::support::children(wrapper.subject.pid()).len(), 1);
+    wrapper.signal(Signal::INT);
+    wrapper.end().await;
+}
+
+#[tokio::test]
+async fn silence_is_death() {
+    let talks = format!(
+        "{SAY}\nprint(os.environ['WATCHDOG_USEC'], os.environ['WATCHDOG_PID'] == str(os.getpid()) or int(os.environ['WATCHDOG_PID']) == os.getpid(), flush=True)\nfor _ in range(12):\n    say('WATCHDOG=1')\n    time.sleep(0.1)\nprint('silent', flush=True)\nsignal.pause()"
+    );
+    let mut wrapper = Wrapper::start(&["--watchdog", "1s"], &["/usr/bin/python3", "-c", &talks]);
+    assert_eq!(wrapper.line("1000000 ").await, "True");
+    wrapper.line("silent").await;
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 128 + 6, "{said}");
+    assert!(
+        said.contains("has sent no WATCHDOG=1 for 1s: SIGABRT"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nobody_there_is_found_out() {
+    let address = free();
+    assert!(!comes_true(std::time::Duration::ZERO, || health(
+        address, "/livez"
+    )
+    .0 == 0));
+}

@@ -1,0 +1,139 @@
+//! Signals, descendants, exit codes, time.
+
+use rustix::process::Signal;
+
+use crate::support::{Wrapper, run, state, until};
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    assert_eq!(run(&[], &["true"]).0, 0);
+    assert_eq!(run(&[], &["sh", "-c", "exit 7"]).0, 7);
+    assert_eq!(run(&[], &["sh", "-c", "kill -9 $$"]).0, 128 + 9);
+    // What it prints and reads is its own affair.
+    let (code, out, err) = run(&["--quiet"], &["echo", "hello"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "hello\n", ""));
+}
+
+const TELLS: &str = "trap 'echo got usr1' USR1; trap 'echo got hup' HUP; trap 'echo got quit; exit 3' QUIT; \
+                     trap 'echo got term; exit 4' TERM; trap 'echo got int; exit 5' INT; \
+                     echo ready; while :; do sleep 0.01; done";
+
+#[tokio::test]
+async fn signals_are_passed_on() {
+    let mut wrapper = Wrapper::start(&[], &["sh", "-c", TELLS]);
+    wrapper.line("ready").await;
+    for (signal, name) in [(Signal::USR1, "usr1"), (Signal::HUP, "hup")] {
+        wrapper.signal(signal);
+        wrapper.line(&format!("got {name}")).await;
+    }
+    wrapper.signal(Signal::INT);
+    wrapper.line("got int").await;
+    assert_eq!(wrapper.code().await.0, 5);
+}
+
+#[tokio::test]
+async fn a_map_says_which() {
+    let options = ["--signal", "term=quit", "--signal", "usr1=hup"];
+    let mut wrapper = Wrapper::start(&options, &["sh", "-c", TELLS]);
+    wrapper.line("ready").await;
+    wrapper.signal(Signal::USR1);
+    wrapper.line("got hup").await;
+    wrapper.signal(Signal::TERM);
+    wrapper.line("got quit").await;
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 3);
+    assert!(said.contains("adieu: SIGQUIT to sh (pid "), "{said}");
+}
+
+#[tokio::test]
+async fn the_whole_group_hears_if_asked_to() {
+    let inner = "trap 'echo inner; exit' USR1; while :; do sleep 0.01; done";
+    let outer = format!(
+        "trap 'echo outer' USR1; sh -c \"{inner}\" & sleep 0.1; echo ready; while :; do wait; done"
+    );
+    let mut wrapper = Wrapper::start(&["--group"], &["sh", "-c", &outer]);
+    wrapper.line("ready").await;
+    wrapper.signal(Signal::USR1);
+    wrapper.line("inner").await;
+    wrapper.signal(Signal::KILL);
+    wrapper.end().await;
+}
+
+/// A daemon that its parent has left is ours, and we wait for it; a stop tells it too.
+#[tokio::test]
+async fn the_end_comes_after_the_last_descendant() {
+    let daemon = "(setsid sh -c 'trap \"echo gone; exit\" TERM; echo daemon $$; while :; do sleep 0.01; done' &); exit 0";
+    let mut wrapper = Wrapper::start(&[], &["sh", "-c", daemon]);
+    let pid: i32 = wrapper.line("daemon ").await.parse().unwrap();
+    wrapper.signal(Signal::TERM);
+    wrapper.line("gone").await;
+    let (code, said) = wrapper.code().await;
+    assert_eq!((code, state(pid)), (0, None), "{said}");
+    assert!(said.contains("waiting for what it left"), "{said}");
+}
+
+/// After a bad end nobody waits for what was left: it is told to end.
+#[tokio::test]
+async fn what_a_failed_command_leaves_is_stopped() {
+    let leaves = "sh -c 'echo left $$; while :; do sleep 0.01; done' & read line; exit 9";
+    let (code, out, said) = run(&[], &["sh", "-c", leaves]);
+    assert_eq!(code, 9, "{said}");
+    if let Some(pid) = out.strip_prefix("left ") {
+        assert_eq!(state(pid.trim().parse().unwrap()), None);
+    }
+}
+
+const STUBBORN: &str = "trap '' TERM INT; setsid sh -c 'trap \"\" TERM; echo other $$; while :; do sleep 0.01; done' & \
+                        echo main $$; while :; do sleep 0.01; done";
+
+#[tokio::test]
+async fn who_does_not_end_in_time_is_killed_with_all_others() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let report = folder.path().join("report.json");
+    let options = ["--grace", "300ms", "--report", report.to_str().unwrap()];
+    let mut wrapper = Wrapper::start(&options, &["sh", "-c", STUBBORN]);
+    let other: i32 = wrapper.line("other ").await.parse().unwrap();
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!((code, state(other)), (137, None), "{said}");
+    assert!(said.contains("300ms are over: SIGKILL to "), "{said}");
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let text = report.to_string();
+    assert!(text.contains("was ended by SIGKILL after"), "{text}");
+    assert!(text.contains("user ") && text.contains(" MB"), "{text}");
+}
+
+#[tokio::test]
+async fn a_second_interrupt_hurries() {
+    let mut wrapper = Wrapper::start(&["--grace", "10m"], &["sh", "-c", STUBBORN]);
+    let other: i32 = wrapper.line("other ").await.parse().unwrap();
+    wrapper.signal(Signal::INT);
+    // Passed on, and not heard.
+    let main = crate::support::children(wrapper.subject.pid())[0];
+    until("the first is dealt with", || state(main).is_some());
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    wrapper.signal(Signal::INT);
+    let (code, said) = wrapper.code().await;
+    assert_eq!((code, state(other)), (137, None), "{said}");
+}
+
+#[tokio::test]
+async fn the_stop_waits_for_the_pre_stop() {
+    let mut wrapper = Wrapper::start(&["--pre-stop", "400ms"], &["sh", "-c", TELLS]);
+    wrapper.line("ready").await;
+    let begun = std::time::Instant::now();
+    wrapper.signal(Signal::TERM);
+    wrapper.line("got term").await;
+    assert!(begun.elapsed().as_millis() >= 400);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 4);
+    let order: Vec<_> = ["stopping: sigterm", "not ready any more", "SIGTERM to sh"]
+        .into_iter()
+        .map(|it| said.find(it))
+        .collect();
+    assert!(
+        order.iter().all(Option::is_some) && order.is_sorted(),
+        "{said}"
+    );
+}

@@ -1,0 +1,12 @@
+//! `adieu run` as it is run: the real binary around real programs.
+#![cfg(target_os = "linux")]
+
+mod bad_input;
+mod faults;
+mod health;
+mod life;
+mod peers;
+mod pid1;
+mod restart;
+mod restarts_under_load;
+mod support;

@@ -1,0 +1,67 @@
+//! As a real process 1, in a PID namespace of its own.
+
+use std::process::Command;
+
+use adieu_load::Subject;
+use rustix::process::Signal;
+use tokio::time::timeout;
+
+use crate::support::{ADIEU, PATIENCE, children, kill};
+
+fn may_unshare() -> bool {
+    let tried = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "true"])
+        .output();
+    let may = tried.is_ok_and(|output| output.status.success());
+    if !may {
+        println!("skipped: no PID namespace can be made here");
+    }
+    may
+}
+
+async fn first(options: &[&str], script: &str) -> Subject {
+    let mut words = vec!["--pid", "--fork", "--mount-proc", ADIEU, "run"];
+    words.extend(options);
+    words.extend(["--", "sh", "-c", script]);
+    Subject::start("unshare", words).expect("it starts")
+}
+
+/// The kernel protects process 1 from signals that it has no handler for, and a shell that is busy swallows them.
+#[tokio::test]
+async fn a_shell_that_swallows_sigterm_is_ended_on_time() {
+    if !may_unshare() {
+        return;
+    }
+    let script = "trap '' TERM; (setsid sh -c 'while :; do sleep 0.05; done' &); echo ready; while :; do sleep 0.05; done";
+    let mut subject = first(&["--grace", "300ms"], script).await;
+    let ready = timeout(PATIENCE, subject.line("ready")).await;
+    ready.expect("in time").expect("a line");
+    let [wrapper] = children(subject.pid())[..] else {
+        panic!("unshare has one child");
+    };
+    kill(wrapper, Signal::TERM);
+    let end = timeout(PATIENCE, subject.end()).await;
+    let end = end.expect("in time").expect("an end");
+    assert_eq!(end.status.code(), Some(137), "{}", end.errors);
+}
+
+#[tokio::test]
+async fn orphans_are_reaped_and_the_code_is_the_commands() {
+    if !may_unshare() {
+        return;
+    }
+    let script = "echo pid $$; for i in 1 2 3; do (sh -c 'exit 1' &); done; sleep 0.2; ps -o stat= | grep -c Z; exit 6";
+    let mut subject = first(&[], script).await;
+    let pid = timeout(PATIENCE, subject.line("pid ")).await;
+    assert_eq!(
+        pid.expect("in time").expect("a line"),
+        "2",
+        "we are process 1"
+    );
+    let zombies = timeout(PATIENCE, subject.line("")).await;
+    assert_eq!(zombies.expect("in time").expect("a line"), "0");
+    let end = timeout(PATIENCE, subject.end()).await;
+    let end = end.expect("in time").expect("an end");
+    assert_eq!(end.status.code(), Some(6), "{}", end.errors);
+    assert!(end.errors.contains("3 orphans reaped"), "{}", end.errors);
+}

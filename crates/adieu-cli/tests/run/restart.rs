@@ -1,0 +1,129 @@
+//! Restarts after an end, and restarts without a gap.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::{Wrapper, run, state, until};
+
+#[test]
+fn a_failure_is_borne_so_often() {
+    let options = [
+        "--restart",
+        "on-failure",
+        "--restart-limit",
+        "3",
+        "--restart-delay",
+        "1ms",
+    ];
+    let (code, out, said) = run(&options, &["sh", "-c", "echo started; exit 3"]);
+    assert_eq!((code, out.lines().count()), (3, 4), "{said}");
+    assert!(said.contains("start number 4 in "), "{said}");
+    // A good end is the end.
+    let (code, out, _) = run(&options, &["echo", "started"]);
+    assert_eq!((code, out.as_str()), (0, "started\n"));
+    // Unless it is always to run; then giving up is a failure.
+    let options = [
+        "--restart",
+        "always",
+        "--restart-limit",
+        "2",
+        "--restart-delay",
+        "1ms",
+    ];
+    let (code, out, said) = run(&options, &["echo", "started"]);
+    assert_eq!((code, out.lines().count()), (1, 3), "{said}");
+}
+
+#[tokio::test]
+async fn a_stop_is_not_followed_by_a_start() {
+    let script = "trap 'exit 3' TERM; echo up; while :; do sleep 0.01; done";
+    let mut wrapper = Wrapper::start(&["--restart", "always"], &["sh", "-c", script]);
+    wrapper.line("up").await;
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 3, "{said}");
+    assert_eq!(said.matches(" started (pid ").count(), 1, "{said}");
+}
+
+/// A server of a few lines that takes its socket as systemd hands it over.
+pub(crate) const SERVER: &str = r#"
+import os, signal, socket, sys, threading
+assert int(os.environ["LISTEN_PID"]) == os.getpid(), os.environ["LISTEN_PID"]
+assert os.environ["LISTEN_FDS"] == "1" and os.environ["EINHORN_FDS"] == "3"
+assert os.environ["SERVER_STARTER_PORT"].endswith("=3")
+listener = socket.socket(fileno=3)
+listener.settimeout(None)
+print("pid", os.getpid(), os.environ["SERVER_STARTER_PORT"].rsplit("=")[0], flush=True)
+busy = set()
+def serve(peer):
+    with peer:
+        text = b""
+        while b"\r\n\r\n" not in text:
+            part = peer.recv(4096)
+            if not part:
+                return
+            text += part
+        peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nok\n")
+class Stop(Exception):
+    pass
+def stop(*_):
+    raise Stop
+signal.signal(signal.SIGTERM, stop)
+threads = []
+try:
+    while True:
+        peer, _ = listener.accept()
+        thread = threading.Thread(target=serve, args=(peer,))
+        thread.start()
+        threads = [it for it in threads if it.is_alive()] + [thread]
+except Stop:
+    pass
+for thread in threads:
+    thread.join()
+"#;
+
+#[tokio::test]
+async fn the_next_generation_takes_over_when_it_is_ready() {
+    let options = ["--listen", "web=tcp:127.0.0.1:0"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
+    let pid = |line: String| -> i32 { line.split(' ').next().unwrap().parse().unwrap() };
+    let first = pid(wrapper.line("pid ").await);
+    wrapper.signal(Signal::HUP);
+    let second = pid(wrapper.line("pid ").await);
+    assert_ne!(first, second);
+    until("the first is gone", || state(first).is_none());
+    assert!(state(second).is_some());
+    wrapper.signal(Signal::TERM);
+    let (_, said) = wrapper.code().await;
+    assert!(
+        said.contains(&format!("pid {second} serves, pid {first} is asked to end")),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_changed_file_is_a_wish_for_the_next_generation() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let watched = folder.path().to_str().unwrap();
+    let options = ["--listen", "tcp:127.0.0.1:0", "--watch", watched];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
+    let first = wrapper.line("pid ").await;
+    // Until it watches: set-up goes on while the command starts.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    std::fs::write(folder.path().join("app.py"), "new").unwrap();
+    assert_ne!(wrapper.line("pid ").await, first);
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}
+
+/// Without sockets SIGHUP is the command's.
+#[tokio::test]
+async fn a_hangup_without_sockets_is_passed_on() {
+    let script = "trap 'echo heard; exit 0' HUP; echo up; while :; do sleep 0.01; done";
+    let mut wrapper = Wrapper::start(&[], &["sh", "-c", script]);
+    wrapper.line("up").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.line("heard").await;
+    assert_eq!(wrapper.code().await.0, 0);
+}
