@@ -27,5 +27,5 @@ pub(crate) enum Command {
     Drill(Box<DrillArgs>),
     Health(HealthArgs),
     #[cfg(target_os = "linux")]
-    Run(crate::run::RunArgs),
+    Run(Box<crate::run::RunArgs>),
 }

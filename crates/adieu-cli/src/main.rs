@@ -35,6 +35,6 @@ fn main() -> ExitCode {
         cli::Command::Drill(args) => drill::run(&args),
         cli::Command::Health(args) => health::run(args),
         #[cfg(target_os = "linux")]
-        cli::Command::Run(args) => run::run(args),
+        cli::Command::Run(args) => run::run(*args),
     }
 }

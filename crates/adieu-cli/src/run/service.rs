@@ -20,7 +20,7 @@ use super::watch::Watch;
 use super::{codes, keeper, log};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
-const SLACK: Duration = Duration::from_millis(500);
+const SLACK: Duration = Duration::from_secs(2);
 /// What the library keeps back for the phases after the drain, at most.
 const LATER_PHASES: Duration = Duration::from_secs(7);
 /// The last lines may have a reader that does not read.

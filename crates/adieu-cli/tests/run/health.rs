@@ -36,8 +36,10 @@ def say(text):\n\
 async fn ready_when_it_says_so() {
     let address = free();
     let at = address.to_string();
+    let wait = "told = []\nsignal.signal(signal.SIGUSR1, lambda *_: told.append(1))\nprint('up', flush=True)\n\
+                while not told: time.sleep(0.01)\n";
     let script = format!(
-        "{SAY}\nprint('up', flush=True)\nsys.stdin.read() if False else signal.sigwait([signal.SIGUSR1])\nsay('READY=1\\nSTATUS=fine')\nprint('said', flush=True)\nsignal.pause()"
+        "{SAY}\n{wait}say('READY=1\\nSTATUS=fine')\nprint('said', flush=True)\nsignal.pause()"
     );
     let options = ["--health", at.as_str(), "--ready", "notify"];
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &script]);

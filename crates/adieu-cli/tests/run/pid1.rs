@@ -50,12 +50,12 @@ async fn orphans_are_reaped_and_the_code_is_the_commands() {
     if !may_unshare() {
         return;
     }
-    let script = "echo pid $$; for i in 1 2 3; do (sh -c 'exit 1' &); done; sleep 0.2; ps -o stat= | grep -c Z; exit 6";
+    let script = "echo parent $PPID; for i in 1 2 3; do (sh -c 'exit 1' &); done; sleep 0.2; ps -o stat= | grep -c Z; exit 6";
     let mut subject = first(&[], script).await;
-    let pid = timeout(PATIENCE, subject.line("pid ")).await;
+    let parent = timeout(PATIENCE, subject.line("parent ")).await;
     assert_eq!(
-        pid.expect("in time").expect("a line"),
-        "2",
+        parent.expect("in time").expect("a line"),
+        "1",
         "we are process 1"
     );
     let zombies = timeout(PATIENCE, subject.line("")).await;
