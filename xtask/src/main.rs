@@ -17,6 +17,7 @@ mod prove;
 mod runner;
 mod step;
 mod suite;
+mod wheel;
 
 use std::env;
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ chores:
   prove          the tests with the counts that convince: thousands of kills, hundreds of stops
   bench          what the library costs, beside what its peers cost
   check-corpus   `adieu check` beside ruff on large packages
+  wheel          the command as a Python wheel, built and tried
   drills         `adieu drill` on servers of others
 
 `cargo xtask <chore> --help` says more about one of them.
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Some((&"prove", rest)) => prove::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"check-corpus", rest)) => corpus::run(rest),
+        Some((&"wheel", rest)) => wheel::run(rest),
         Some((&"drills", rest)) => drills::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");

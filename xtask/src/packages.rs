@@ -44,6 +44,8 @@ pub(crate) const FOR_TESTS: &[Need] = &[
         "nats-server",
         "stores and queues are tested on it",
     ),
+    Need::debian("tini", "tini", "`adieu run` is tested beside it"),
+    Need::debian("dumb-init", "dumb-init", "`adieu run` is tested beside it"),
     Need::component("cargo-fmt", "rustfmt", "formatting is checked"),
     Need::component("cargo-clippy", "clippy", "lints are checked"),
 ];

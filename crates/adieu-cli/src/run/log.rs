@@ -33,8 +33,6 @@ pub(super) fn start(quiet: bool) {
     let (lines, waiting) = mpsc::sync_channel(MOST);
     let started = thread::Builder::new()
         .name("adieu-log".into())
-        // It formats nothing and calls one function.
-        .stack_size(64 * 1_024)
         .spawn(move || write_all(&waiting));
     // Unable to make a thread means unable to speak.
     if started.is_ok() && WRITER.set(Writer { lines, quiet }).is_ok() {

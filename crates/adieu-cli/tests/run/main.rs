@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod bad_input;
+mod cloak;
 mod faults;
 mod health;
 mod life;

@@ -169,7 +169,7 @@ async fn uvicorn() {
 }
 
 /// A Python that has this module: one that is named in `ADIEU_PYTHON`, or the system's.
-fn python_with(module: &str) -> Option<String> {
+pub(crate) fn python_with(module: &str) -> Option<String> {
     let named = std::env::var("ADIEU_PYTHON").ok();
     let all = named.into_iter().chain(["/usr/bin/python3".to_owned()]);
     let has = |python: &String| {
