@@ -29,7 +29,11 @@ pub(crate) fn run(options: &[&str], command: &[&str]) -> (i32, String, String) {
         .output()
         .expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (status.code().unwrap_or_else(|| panic!("{status}")), text(stdout), text(stderr))
+    (
+        status.code().unwrap_or_else(|| panic!("{status}")),
+        text(stdout),
+        text(stderr),
+    )
 }
 
 /// `adieu run`, under way.
