@@ -301,9 +301,8 @@ mod tests {
     fn what_cannot_be_listened_on_is_an_error_that_says_why() {
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let file = tempfile::tempfile().expect("a file");
-        let (listener, address) = tcp();
+        let (_listener, address) = tcp();
         let connection = std::net::TcpStream::connect(address).expect("a connection");
-        drop(listener);
         for (thing, problem) in [
             (OwnedFd::from(udp), "not a stream socket"),
             (OwnedFd::from(file), "not a socket"),
