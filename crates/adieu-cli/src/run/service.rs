@@ -275,18 +275,11 @@ fn refusal(command: &str, error: &io::Error) -> Refused {
 }
 
 async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
-    // First of all: whoever starts us waits for it.
-    let command = shared.options.command[0].to_string_lossy().into_owned();
-    let first = keeper::start(shared, None).map_err(|error| refusal(&command, &error))?;
-    {
-        let mut state = shared.state();
-        state.current = Some(first.clone());
-        state.first = Some(first);
-    }
     let family = Arc::clone(&shared.family);
     app.resource("processes", async { io::Result::Ok(family) })
         .stop(|family| async move { family.kill_all().await })
         .await?;
+    // Before the command: a signal that comes right after its start is its own, too.
     for (caught, signal) in signals::passed_on() {
         let shared = Arc::clone(shared);
         app.on_signal(caught, move || {
@@ -294,6 +287,15 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
             std::future::ready(())
         });
     }
+    // Then at once: whoever starts us waits for it.
+    let command = shared.options.command[0].to_string_lossy().into_owned();
+    let first = keeper::start(shared, None).map_err(|error| refusal(&command, &error))?;
+    {
+        let mut state = shared.state();
+        state.current = Some(first.clone());
+        state.first = Some(first);
+    }
+    // From here to its task there is no await: a stop in between would find nobody to tell the command.
     let (theirs, name) = (Arc::clone(shared), shared.name.clone());
     let keep = move |stop| keeper::keep(Arc::clone(&theirs), stop);
     if shared.options.restart == RestartWhen::Never {

@@ -8,12 +8,12 @@ use rustix::process::Signal;
 use crate::support::{ADIEU, Wrapper, comes_true, until};
 
 /// A port that was free a moment ago.
-fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
 }
 
-fn health(address: SocketAddr, path: &str) -> (i32, String) {
+pub(crate) fn health(address: SocketAddr, path: &str) -> (i32, String) {
     let output = Command::new(ADIEU)
         .args(["health", &format!("http://{address}{path}")])
         .output()

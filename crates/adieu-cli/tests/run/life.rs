@@ -65,11 +65,14 @@ async fn the_end_comes_after_the_last_descendant() {
     let daemon = "(setsid sh -c 'trap \"echo gone; exit\" TERM; echo daemon $$; while :; do sleep 0.01; done' &); exit 0";
     let mut wrapper = Wrapper::start(&[], &["sh", "-c", daemon]);
     let pid: i32 = wrapper.line("daemon ").await.parse().unwrap();
+    // The command itself has ended, and its daemon has come to us.
+    until("it is ours", || {
+        crate::support::children(wrapper.subject.pid()) == [pid]
+    });
     wrapper.signal(Signal::TERM);
     wrapper.line("gone").await;
     let (code, said) = wrapper.code().await;
     assert_eq!((code, state(pid)), (0, None), "{said}");
-    assert!(said.contains("waiting for what it left"), "{said}");
 }
 
 /// After a bad end nobody waits for what was left: it is told to end.
@@ -120,8 +123,13 @@ async fn a_second_interrupt_hurries() {
 
 #[tokio::test]
 async fn the_stop_waits_for_the_pre_stop() {
-    let mut wrapper = Wrapper::start(&["--pre-stop", "400ms"], &["sh", "-c", TELLS]);
+    let address = crate::health::free();
+    let at = address.to_string();
+    let options = ["--pre-stop", "400ms", "--health", &at];
+    let mut wrapper = Wrapper::start(&options, &["sh", "-c", TELLS]);
     wrapper.line("ready").await;
+    // What was never ready has nobody to wait for.
+    until("ready", || crate::health::health(address, "/readyz").0 == 0);
     let begun = std::time::Instant::now();
     wrapper.signal(Signal::TERM);
     wrapper.line("got term").await;
