@@ -222,9 +222,9 @@ pub(crate) async fn start_with(
         }
         ready = drill.ready.wait(&run.subject, &run.place) => match ready {
             Ok(()) => {
-                if matches!(form, Form::PidOne) {
+                if matches!(form, Form::PidOne | Form::BelowShell) {
                     run.subject.look_below().await.map_err(|error| {
-                        CannotDrill::start(format!("no process below unshare: {error}"), Vec::new())
+                        CannotDrill::start(format!("no process below its wrapper: {error}"), Vec::new())
                     })?;
                 }
                 Ok(run)

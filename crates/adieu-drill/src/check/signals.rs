@@ -83,7 +83,7 @@ pub(crate) async fn stop_as(
     };
     // Below a shell it is the shell that ended; the program is what it left.
     if matches!(form, Form::BelowShell) {
-        while !run.subject.descendants().await.is_empty() {
+        while run.subject.target_lives().await {
             if signal.elapsed() > stage.drill.grace {
                 return Ok(
                     Finding::late(format!("with {what} it {}", stage.never_ended()))

@@ -11,7 +11,7 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "Start scripts keep a shell above the program; it dies of the signal at once, and the program must finish without \
           its parent.",
-    how: "The program is started by a shell that stays, and the whole process group gets the stop signal, as from systemd or \
+    how: "The program is started by a shell that stays, and both get the stop signal, as from systemd or \
           a terminal. Requests in flight must be answered, and the program be gone within the outer grace, though the \
           shell is gone long before.",
     applies: "Always; without a slow path only the end is judged.",
@@ -35,7 +35,7 @@ pub(crate) const SPEC: Spec = Spec {
             stage,
             &Form::BelowShell,
             "a shell above it",
-            async |run| run.subject.signal_group(run.stop_signal()),
+            async |run| run.subject.signal_both(run.stop_signal()),
         )) as Trying<'_>
     },
 };

@@ -142,6 +142,22 @@ impl Subject {
         at
     }
 
+    /// Whether the process that gets the signals is still there.
+    pub(crate) async fn target_lives(&self) -> bool {
+        let target = self.target.as_raw_nonzero().get();
+        self.descendants().await.iter().any(|one| one.pid == target)
+    }
+
+    /// Sends a signal to the leader and to the program below it, and to nobody else.
+    pub(crate) fn signal_both(&self, signal: Signal) -> Instant {
+        let at = Instant::now();
+        if self.ended().is_none() {
+            let _ = kill_process(self.target, signal);
+            let _ = kill_process(self.leader, signal);
+        }
+        at
+    }
+
     /// Sends a signal to the whole group.
     pub(crate) fn signal_group(&self, signal: Signal) -> Instant {
         let at = Instant::now();
