@@ -107,6 +107,8 @@ pub(crate) struct Core {
     /// The way to the next process.
     #[cfg(all(unix, feature = "net"))]
     pub(crate) handoff: crate::handoff::HandOff,
+    #[cfg(feature = "schedule")]
+    pub(crate) agenda: crate::schedule::Agenda,
     #[cfg(feature = "admin")]
     pub(crate) office: crate::admin::Office,
     #[cfg(feature = "testing")]
@@ -140,6 +142,8 @@ impl Core {
             estate: crate::net::Estate::default(),
             #[cfg(all(unix, feature = "net"))]
             handoff: crate::handoff::HandOff::default(),
+            #[cfg(feature = "schedule")]
+            agenda: crate::schedule::Agenda::default(),
             #[cfg(feature = "admin")]
             office: crate::admin::Office::default(),
             #[cfg(feature = "testing")]

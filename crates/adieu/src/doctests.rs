@@ -18,6 +18,8 @@ pages! {
     Reload = "reload.md";
     #[cfg(feature = "net")]
     Handoff = "handoff.md";
+    #[cfg(feature = "schedule")]
+    Schedules = "schedules.md";
     Telemetry = "telemetry.md";
     #[cfg(feature = "admin")]
     Health = "health.md";

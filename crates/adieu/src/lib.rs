@@ -10,6 +10,7 @@
 //! | live inside another program or a test | [`scope`](fn@scope), [`Scope`] |
 //! | open resources, start tasks, add hooks | [`App`] |
 //! | notice the stop in a task, start more work | [`Stop`], [`Group`] |
+//! | run jobs by the clock | feature `schedule` |
 //! | see what happened | [`Report`], [`Notice`], [`Exit`] |
 //! | keep state over restarts | feature `state` |
 //! | be asked how it is: probes, checks, metrics | feature `admin` |
@@ -47,6 +48,8 @@ mod reload;
 mod report;
 mod retry;
 mod roster;
+#[cfg(feature = "schedule")]
+mod schedule;
 mod scope;
 mod seat;
 mod seated;
@@ -98,6 +101,8 @@ pub use publish::Print;
 pub use reload::{ReloadPart, Watched};
 pub use report::{Blocked, Loss, Notice, PartKind, PartReport, PhaseReport, Report};
 pub use retry::{Backoff, Later, Never};
+#[cfg(feature = "schedule")]
+pub use schedule::{CatchUp, Fenced, Overlap, Run, SchedulePart};
 pub use scope::{Scope, scope};
 pub use service::{Service, service};
 pub use spawn::TaskHandle;

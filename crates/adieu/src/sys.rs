@@ -176,6 +176,17 @@ pub(crate) fn remove_variables(names: &[&str]) {
     }
 }
 
+/// A descriptor whose readiness to be read the runtime watches.
+#[cfg(all(target_os = "linux", feature = "schedule"))]
+pub(crate) fn watch_readable(
+    descriptor: std::os::fd::OwnedFd,
+) -> std::io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    use tokio::io::{Interest, unix::AsyncFd};
+    // SAFETY: an `OwnedFd` is the same open descriptor for as long as it lives, and it lives inside the `AsyncFd`, which
+    // takes it off the runtime's list before it is closed.
+    unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }.map_err(Into::into)
+}
+
 #[cfg(unix)]
 pub(crate) use unix::{Disposition, install, is_ignored, read_byte, restore};
 

@@ -9,6 +9,8 @@ mod metrics;
 mod office;
 mod port;
 mod routes;
+#[cfg(feature = "schedule")]
+mod schedules;
 
 pub use check::CheckPart;
 pub use port::{Admin, AdminPort};

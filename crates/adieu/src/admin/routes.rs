@@ -107,6 +107,8 @@ impl AdminRoutes {
                 let text = metrics::render(view, others.as_deref());
                 Reply::new(StatusCode::OK, "text/plain; version=0.0.4", text)
             }
+            #[cfg(feature = "schedule")]
+            "/schedules" => Reply::json(StatusCode::OK, &super::schedules::list(&view.core)),
             "/plan" if ask.wants_json => Reply::json(StatusCode::OK, &view.plan()),
             "/plan" => Reply::text(StatusCode::OK, view.core.plan().to_string()),
             _ => Reply::json(StatusCode::OK, &view.report()),
@@ -116,7 +118,14 @@ impl AdminRoutes {
 
 /// What strangers may ask.
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
-const DETAILS: [&str; 4] = ["/health", "/metrics", "/plan", "/report"];
+const DETAILS: &[&str] = &[
+    "/health",
+    "/metrics",
+    "/plan",
+    "/report",
+    #[cfg(feature = "schedule")]
+    "/schedules",
+];
 
 fn status(readiness: &Readiness) -> StatusCode {
     if readiness.unready.is_empty() {

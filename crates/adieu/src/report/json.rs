@@ -234,6 +234,9 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         Notice::RollbackFailed { part, failure } => {
             json!({"event": "rollback failed", "part": &**part, "failure": failure})
         }
+        Notice::RunFailed { job, failure } => {
+            json!({"event": "run failed", "job": &**job, "failure": failure})
+        }
         Notice::SignalFailed { signal, failure } => {
             json!({"event": "signal failed", "signal": signal.to_string(), "failure": failure})
         }

@@ -222,6 +222,14 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             part,
             failure
         ),
+        Notice::RunFailed { job, failure } => say!(
+            warn,
+            service = service,
+            job = job,
+            "a run of {} failed: {}",
+            job,
+            failure
+        ),
         Notice::SignalFailed { signal, failure } => say!(
             warn,
             service = service,

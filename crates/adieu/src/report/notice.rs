@@ -204,6 +204,13 @@ pub enum Notice {
         /// What went wrong.
         failure: Failure,
     },
+    /// A run of a scheduled job failed, or its state could not be loaded or saved.
+    RunFailed {
+        /// The schedule.
+        job: Arc<str>,
+        /// What went wrong.
+        failure: Failure,
+    },
     /// The handler of a signal failed.
     SignalFailed {
         /// Which.

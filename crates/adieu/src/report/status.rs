@@ -48,6 +48,8 @@ impl Ledger {
         }
         self.write_parts(f, core, now)?;
         write_reloads(f, core)?;
+        #[cfg(feature = "schedule")]
+        write_schedules(f, core)?;
         write_tasks(f, core)
     }
 
@@ -99,6 +101,35 @@ fn write_reloads(f: &mut String, core: &Core) -> std::fmt::Result {
         }
         None => writeln!(f),
     }
+}
+
+#[cfg(feature = "schedule")]
+fn write_schedules(f: &mut String, core: &Core) -> std::fmt::Result {
+    const NEXT: usize = 10;
+    let (count, entries) = core.agenda.entries(NEXT);
+    if count == 0 {
+        return Ok(());
+    }
+    writeln!(f, "  schedules {count}")?;
+    let now = core.agenda.clock().now().system();
+    for entry in entries {
+        let next = entry.next.and_then(|next| next.duration_since(now).ok());
+        let next = next.map_or_else(|| "now".to_owned(), |next| format!("in {}", show(next)));
+        let (runs, failed, skipped) = (entry.runs, entry.failed, entry.skipped);
+        write!(
+            f,
+            "    {} {next}, {runs} runs, {failed} failed, {skipped} skipped",
+            entry.name
+        )?;
+        if let Some(ago) = entry.last.and_then(|last| now.duration_since(last).ok()) {
+            write!(f, ", last {} ago", show(ago))?;
+        }
+        match entry.running {
+            0 => writeln!(f)?,
+            running => writeln!(f, ", {running} running")?,
+        }
+    }
+    Ok(())
 }
 
 /// Tasks of one name, place and state are one line: there may be a million of them.

@@ -12,5 +12,5 @@ mod rehearsal;
 mod sweep;
 
 pub(crate) use probe::{Probe, probed};
-pub use rehearsal::{Rehearsal, rehearse};
+pub use rehearsal::{Rehearsal, rehearse, replica};
 pub use sweep::{Sweep, Swept, sweep};

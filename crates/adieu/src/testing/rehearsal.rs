@@ -25,6 +25,22 @@ impl Rehearsal {
         self.core.hear(signal.into());
     }
 
+    /// Sets the clock on the wall, which schedules go by: forward, as a suspended machine sees it, or back. A rehearsal
+    /// begins with the year 2000.
+    #[cfg(feature = "schedule")]
+    pub fn set_clock(&self, to: std::time::SystemTime) {
+        if let crate::schedule::Clock::Played(played) = self.core.agenda.clock() {
+            played.set(to);
+        }
+    }
+
+    /// The time that the clock on the wall shows.
+    #[cfg(feature = "schedule")]
+    #[must_use]
+    pub fn clock(&self) -> std::time::SystemTime {
+        self.core.agenda.clock().now().system()
+    }
+
     /// Stops the service.
     #[must_use]
     pub fn shutdown_handle(&self) -> ShutdownHandle {
@@ -71,15 +87,24 @@ where
     S: AsyncFnOnce(Rehearsal),
 {
     on_paused_clock(async {
-        let stage = scope_for_tests()
-            .begin()
-            .expect("the settings of a rehearsal are right");
-        let world = Rehearsal {
-            core: Arc::clone(&stage.core),
-        };
+        let (stage, world) = staged();
         let (report, ()) = tokio::join!(stage.run(setup), script(world));
         report
     })
+}
+
+/// A scope that is begun, with a clock on the wall that is played.
+fn staged() -> (crate::scope::Stage, Rehearsal) {
+    let stage = scope_for_tests()
+        .begin()
+        .expect("the settings of a rehearsal are right");
+    #[cfg(feature = "schedule")]
+    {
+        let clock = crate::schedule::Clock::Played(crate::schedule::Played::new());
+        stage.core.agenda.play(clock);
+    }
+    let core = Arc::clone(&stage.core);
+    (stage, Rehearsal { core })
 }
 
 pub(super) fn scope_for_tests() -> Scope {
@@ -93,4 +118,21 @@ pub(super) fn on_paused_clock<T>(work: impl Future<Output = T>) -> T {
         .build()
         .expect("a runtime for the test can be made");
     runtime.block_on(work)
+}
+
+/// One of several replicas on the paused clock of the runtime around it: a scope with a script of its own, to be
+/// joined with others. Where there is no other replica, use [`rehearse`].
+///
+/// Dropped, it begins to stop.
+///
+/// # Panics
+/// Outside a runtime with timers.
+pub async fn replica<F, S>(setup: F, script: S) -> Report
+where
+    F: AsyncFnOnce(&mut App) -> crate::Result,
+    S: AsyncFnOnce(Rehearsal),
+{
+    let (stage, world) = staged();
+    let (report, ()) = tokio::join!(stage.run(setup), script(world));
+    report
 }

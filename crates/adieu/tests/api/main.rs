@@ -14,6 +14,8 @@ mod pollers;
 #[cfg(feature = "testing")]
 mod reloads;
 mod restarts;
+#[cfg(all(feature = "schedule", feature = "testing"))]
+mod schedules;
 mod scopes;
 mod setups;
 mod shields;

@@ -1,0 +1,152 @@
+//! The wall clock, and how to wait for it.
+//!
+//! On Linux a timer of the kernel fires at a moment of the wall clock: also when the machine was suspended meanwhile,
+//! and at once when the clock is set. Elsewhere it is a sleep of the same length: a clock that is set, or a suspended
+//! machine, is noticed when it ends.
+
+use std::time::SystemTime;
+#[cfg(feature = "testing")]
+use std::{sync::Mutex, sync::PoisonError, time::Duration};
+
+use tokio::time::Instant;
+
+use super::tick::Tick;
+
+/// Where the time comes from.
+#[derive(Default)]
+pub(crate) enum Clock {
+    #[default]
+    System,
+    /// In a rehearsal: the runtime's clock, which is paused, from a moment on.
+    #[cfg(feature = "testing")]
+    Played(Played),
+}
+
+#[cfg(feature = "testing")]
+pub(crate) struct Played {
+    set: Mutex<(Instant, Tick)>,
+    changed: tokio::sync::Notify,
+}
+
+#[cfg(feature = "testing")]
+impl Played {
+    /// From the beginning of the year 2000 on.
+    pub(crate) fn new() -> Self {
+        Self {
+            set: Mutex::new((Instant::now(), Tick(946_684_800_000_000_000))),
+            changed: tokio::sync::Notify::new(),
+        }
+    }
+
+    /// Sets the clock on the wall.
+    pub(crate) fn set(&self, to: SystemTime) {
+        *self.set.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), Tick::of(to));
+        self.changed.notify_waiters();
+    }
+
+    fn now(&self) -> Tick {
+        let (at, tick) = *self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        tick.plus(at.elapsed())
+    }
+
+    async fn wait(&self, until: Tick) {
+        let changed = self.changed.notified();
+        // Rounded up: the runtime's timers know milliseconds, and to wake too early is to wake twice.
+        let nap = until.since(self.now()) + Duration::from_millis(1);
+        let _ = tokio::time::timeout(nap, changed).await;
+    }
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Tick {
+        match self {
+            Self::System => Tick::of(SystemTime::now()),
+            #[cfg(feature = "testing")]
+            Self::Played(played) => played.now(),
+        }
+    }
+}
+
+/// Waits for moments of one clock.
+pub(crate) struct Alarm {
+    #[cfg(target_os = "linux")]
+    timer: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            timer: linux::timer(),
+        }
+    }
+
+    /// Completes at this moment, or earlier: look at the clock. For ever, if there is none.
+    ///
+    /// Cancel-safe: nothing is lost but the waiting.
+    pub(crate) async fn wait(&self, clock: &Clock, until: Option<Tick>) {
+        let Some(until) = until else {
+            return std::future::pending().await;
+        };
+        match clock {
+            #[cfg(feature = "testing")]
+            Clock::Played(played) => played.wait(until).await,
+            Clock::System => {
+                #[cfg(target_os = "linux")]
+                if let Some(timer) = &self.timer
+                    && linux::wait(timer, until).await.is_ok()
+                {
+                    return;
+                }
+                tokio::time::sleep_until(Instant::now() + until.since(clock.now())).await;
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::unix::AsyncFd;
+
+    use super::Tick;
+    use crate::{panics, sys};
+
+    /// None where there are no descriptors left, or the runtime has its I/O disabled.
+    pub(super) fn timer() -> Option<AsyncFd<OwnedFd>> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags).ok()?;
+        // There is no other way to ask whether I/O is enabled.
+        panics::quietly(|| sys::watch_readable(timer)).ok()?.ok()
+    }
+
+    /// Ends at the moment, or with the clock being set; which of the two, the clock tells.
+    pub(super) async fn wait(timer: &AsyncFd<OwnedFd>, until: Tick) -> io::Result<()> {
+        // Zero would mean never.
+        let nanos = until.0.max(1);
+        let spec = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: nanos / 1_000_000_000,
+                tv_nsec: nanos % 1_000_000_000,
+            },
+        };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(timer, flags, &spec)?;
+        loop {
+            let mut guard = timer.readable().await?;
+            let mut count = [0; 8];
+            match rustix::io::read(guard.get_inner(), &mut count) {
+                Err(rustix::io::Errno::WOULDBLOCK) => guard.clear_ready(),
+                // Fired, or cancelled because the clock was set.
+                _ => return Ok(()),
+            }
+        }
+    }
+}

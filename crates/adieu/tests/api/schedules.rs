@@ -1,0 +1,526 @@
+//! Schedules on a paused clock: when runs start, what overlap and catch-up do, how a stop ends them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use adieu::testing::{Rehearsal, rehearse};
+use adieu::{App, CatchUp, FileStore, Notice, Overlap, Report, Run, StopSignal, StoreHandle};
+
+use crate::clues::{Diary, secs};
+
+/// The year 2000 began so many seconds after 1970.
+const BEGIN: u64 = 946_684_800;
+
+/// When the run was due, in seconds since the rehearsal began.
+fn due(run: &Run) -> u64 {
+    let since = run.scheduled().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs().saturating_sub(BEGIN))
+}
+
+async fn stop_after(world: Rehearsal, seconds: u64) {
+    world.pass(secs(seconds)).await;
+    world.signal(StopSignal::Terminate);
+}
+
+/// A job that writes when it began and ended, and takes so long.
+fn job(
+    diary: &Diary,
+    takes: u64,
+) -> impl Fn(Run) -> futures_util::future::BoxFuture<'static, ()> + use<> {
+    let diary = diary.clone();
+    move |run| {
+        let diary = diary.clone();
+        Box::pin(async move {
+            diary.write(format!("{} begins", due(&run)));
+            tokio::time::sleep(secs(takes)).await;
+            diary.write(format!("{} ends", due(&run)));
+        })
+    }
+}
+
+fn begun(diary: &Diary) -> Vec<u64> {
+    let lines = diary.lines();
+    lines
+        .iter()
+        .filter_map(|line| line.strip_suffix(" begins")?.parse().ok())
+        .collect()
+}
+
+fn problem(report: &Report) -> String {
+    report
+        .problem()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+#[test]
+fn runs_come_at_their_interval_and_by_their_cron_line_to_the_second() {
+    let (every, cron) = (Diary::default(), Diary::default());
+    let (a, b) = (every.clone(), cron.clone());
+    let report = rehearse(
+        async move |app| {
+            app.every("every", secs(60), job(&a, 0));
+            app.cron("cron", "*/2 * * * *", "UTC", job(&b, 0));
+            Ok(())
+        },
+        async |world| stop_after(world, 301).await,
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&every), [60, 120, 180, 240, 300]);
+    assert_eq!(begun(&cron), [120, 240]);
+}
+
+#[test]
+fn each_policy_of_overlap() {
+    for (overlap, expected) in [
+        (Overlap::Skip, vec![10, 40, 70]),
+        (Overlap::QueueOne, vec![10, 20, 40, 60]),
+        (Overlap::Allow, vec![10, 20, 30, 40, 50, 60, 70, 80]),
+    ] {
+        let diary = Diary::default();
+        let theirs = diary.clone();
+        let report = rehearse(
+            async move |app| {
+                app.every("job", secs(10), job(&theirs, 24))
+                    .overlap(overlap);
+                Ok(())
+            },
+            async |world| stop_after(world, 86).await,
+        );
+        // Ten seconds of grace are not enough for all that are under way.
+        assert!([0, 3].contains(&report.exit_code()), "{report}");
+        assert_eq!(begun(&diary), expected, "{overlap:?}");
+    }
+}
+
+#[test]
+fn a_stop_lets_runs_finish_and_starts_none() {
+    let diary = Diary::default();
+    let theirs = diary.clone();
+    let report = rehearse(
+        async move |app| {
+            app.every("job", secs(10), job(&theirs, 12))
+                .overlap(Overlap::QueueOne);
+            Ok(())
+        },
+        async |world| stop_after(world, 21).await,
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(diary.lines(), ["10 begins", "10 ends"]);
+}
+
+#[test]
+fn a_run_that_fails_panics_or_takes_too_long_is_told_and_the_next_one_comes() {
+    let count = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&count);
+    let report = rehearse(
+        async move |app| {
+            let job = move |_| {
+                let number = theirs.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    match number {
+                        0 => Err("it broke"),
+                        1 => panic!("it burst"),
+                        2 => std::future::pending().await,
+                        _ => Ok(()),
+                    }
+                }
+            };
+            app.every("job", secs(10), job).timeout(secs(5));
+            Ok(())
+        },
+        async |world| stop_after(world, 51).await,
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(count.load(Ordering::Relaxed), 5);
+    let told: Vec<_> = report
+        .timeline()
+        .iter()
+        .filter_map(|(_, notice)| match notice {
+            Notice::RunFailed { failure, .. } => Some(failure.causes.join(": ")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "it broke",
+            "panicked: it burst",
+            "it took longer than 5.00 s"
+        ]
+    );
+}
+
+#[test]
+fn after_a_suspend_each_policy_of_catching_up() {
+    for (catch_up, expected) in [
+        (CatchUp::Once, vec![60, 600, 660]),
+        (CatchUp::Skip, vec![60, 660]),
+        (CatchUp::Each(3), vec![60, 480, 540, 600, 660]),
+    ] {
+        let diary = Diary::default();
+        let theirs = diary.clone();
+        let report = rehearse(
+            async move |app| {
+                app.cron("job", "* * * * *", "UTC", job(&theirs, 0))
+                    .catch_up(catch_up)
+                    .overlap(Overlap::Allow);
+                Ok(())
+            },
+            async |world| {
+                world.pass(secs(70)).await;
+                world.set_clock(world.clock() + secs(560)); // 630
+                stop_after(world, 31).await;
+            },
+        );
+        assert_eq!(report.exit_code(), 0, "{report}");
+        assert_eq!(begun(&diary), expected, "{catch_up:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_repeats_nothing_and_stops_nothing() {
+    let (every, cron) = (Diary::default(), Diary::default());
+    let (a, b) = (every.clone(), cron.clone());
+    let report = rehearse(
+        async move |app| {
+            app.every("every", secs(60), job(&a, 0));
+            app.cron("cron", "* * * * *", "UTC", job(&b, 0));
+            Ok(())
+        },
+        async |world| {
+            world.pass(secs(130)).await;
+            world.set_clock(world.clock() - secs(100)); // 30
+            stop_after(world, 181).await; // 211
+        },
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    // The interval goes on as if nothing was: 50 seconds were left of it.
+    assert_eq!(begun(&every), [60, 120, 80, 140, 200]);
+    assert_eq!(begun(&cron), [60, 120, 180]);
+}
+
+#[test]
+fn one_that_runs_at_the_start_and_jitter_that_stays_in_its_bounds() {
+    let (start, late) = (Diary::default(), Diary::default());
+    let (a, b) = (start.clone(), late.clone());
+    let report = rehearse(
+        async move |app| {
+            app.every("start", secs(60), job(&a, 0)).at_start();
+            let began = tokio::time::Instant::now();
+            app.every("late", secs(60), move |_| {
+                b.write(format!("{} begins", began.elapsed().as_secs()));
+                async {}
+            })
+            .jitter(secs(30));
+            Ok(())
+        },
+        async |world| stop_after(world, 641).await,
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&start)[..3], [0, 60, 120]);
+    let late = begun(&late);
+    assert!(late.len() >= 9, "{late:?}");
+    for (number, at) in (1..).zip(&late) {
+        let on_time = number * 60;
+        assert!((on_time..=on_time + 31).contains(at), "{late:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_an_error_at_the_start_that_says_what_to_do() {
+    let refused = |setup: fn(&mut App)| {
+        let report = rehearse(
+            async move |app| {
+                setup(app);
+                Ok(())
+            },
+            async |_| {},
+        );
+        assert_eq!(report.exit_code(), 2, "{report}");
+        problem(&report)
+    };
+    let text = refused(|app| drop(app.cron("digest", "61 * * * *", "UTC", |_| async {})));
+    assert!(
+        text.contains("schedule `digest` (at ") && text.contains("`61 * * * *` is no cron line"),
+        "{text}"
+    );
+    let text = refused(|app| drop(app.cron("digest", "0 6 * * *", "Europe/Berlni", |_| async {})));
+    assert!(
+        text.contains("`Europe/Berlni` is no time zone: write it like `Europe/Berlin`"),
+        "{text}"
+    );
+    let text = refused(|app| drop(app.cron("digest", "0 0 30 2 *", "UTC", |_| async {})));
+    assert!(text.contains("its time never comes"), "{text}");
+    let text = refused(|app| drop(app.every("sweep", Duration::ZERO, |_| async {})));
+    assert!(text.contains("at least a millisecond"), "{text}");
+    let text = refused(|app| {
+        app.every("sweep", secs(1), |_| async {});
+        app.every("sweep", secs(2), |_| async {});
+    });
+    assert!(text.contains("two schedules are named `sweep`"), "{text}");
+}
+
+/// One life on a store; the clock begins at this second.
+fn life(folder: &std::path::Path, diary: &Diary, from: u64, seconds: u64) -> Report {
+    let (folder, theirs) = (folder.to_owned(), diary.clone());
+    rehearse(
+        async move |app| {
+            let store = app.store(FileStore::open(folder)).await?;
+            app.cron("job", "*/10 * * * *", "UTC", job(&theirs, 0))
+                .remember(&store);
+            Ok(())
+        },
+        async |world| {
+            world.set_clock(UNIX_EPOCH + secs(BEGIN + from));
+            stop_after(world, seconds).await;
+        },
+    )
+}
+
+#[test]
+fn the_last_run_is_kept_and_what_was_missed_while_down_is_made_up_for() {
+    let (folder, diary) = (tempfile::tempdir().expect("a folder"), Diary::default());
+    let report = life(folder.path(), &diary, 0, 1_210);
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&diary), [600, 1_200]);
+    // Down from 1210 to 1500: nothing was missed.
+    let report = life(folder.path(), &diary, 1_500, 60);
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&diary).len(), 2);
+    // Down until 4000: one run for the three that were missed.
+    let report = life(folder.path(), &diary, 4_000, 60);
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&diary)[2..], [3_600]);
+}
+
+/// Two replicas in one process share a store and a paused clock.
+mod replicas {
+    use super::*;
+    use adieu::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    /// A store in memory, whose writes can be cut off.
+    #[derive(Clone, Default)]
+    pub(super) struct Shared {
+        entries: Arc<Mutex<HashMap<String, Record>>>,
+        cut: Arc<std::sync::atomic::AtomicBool>,
+    }
+
+    impl Shared {
+        pub(super) fn handle(&self) -> StoreHandle {
+            StoreHandle::new(self.clone())
+        }
+
+        /// The same entries behind a connection of its own.
+        pub(super) fn apart(&self) -> Self {
+            Self {
+                entries: Arc::clone(&self.entries),
+                cut: Arc::default(),
+            }
+        }
+
+        pub(super) fn cut(&self, cut: bool) {
+            self.cut.store(cut, Ordering::Release);
+        }
+
+        fn check(&self) -> Result<(), StoreError> {
+            match self.cut.load(Ordering::Acquire) {
+                true => Err(StoreError::unavailable("the shared store", "cut off")),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl Store for Shared {
+        fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Record>> {
+            Box::pin(async move {
+                self.check()?;
+                Ok(self.entries.lock().expect("no panic").get(key).cloned())
+            })
+        }
+
+        fn save<'a>(
+            &'a self,
+            key: &'a str,
+            expected: Expected,
+            entry: &'a Entry,
+        ) -> StoreFuture<'a, Version> {
+            Box::pin(async move {
+                self.check()?;
+                let mut entries = self.entries.lock().expect("no panic");
+                let found = entries.get(key).map(|record| record.version);
+                if !expected.matches(found) {
+                    return Err(StoreError::conflict(key, expected, found));
+                }
+                let version = Version(found.map_or(0, |found| found.0) + 1);
+                let entry = entry.clone();
+                entries.insert(key.to_owned(), Record { version, entry });
+                Ok(version)
+            })
+        }
+    }
+
+    /// Runs several replicas on one paused clock; each script plays one of them.
+    fn together(run: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(run);
+    }
+
+    #[test]
+    fn of_three_replicas_one_runs_each_time() {
+        let (shared, diary) = (Shared::default(), Diary::default());
+        together(async {
+            let replica = || {
+                let (shared, diary) = (shared.apart(), diary.clone());
+                adieu::testing::replica(
+                    async move |app: &mut App| {
+                        app.every("job", secs(10), job(&diary, 2))
+                            .one_replica(&shared.handle(), secs(6));
+                        Ok(())
+                    },
+                    async |world: Rehearsal| stop_after(world, 65).await,
+                )
+            };
+            let (a, b, c) = tokio::join!(replica(), replica(), replica());
+            for report in [a, b, c] {
+                assert_eq!(report.exit_code(), 0, "{report}");
+            }
+        });
+        assert_eq!(begun(&diary), [10, 20, 30, 40, 50, 60]);
+    }
+
+    #[test]
+    fn one_that_is_cut_off_loses_its_run_and_another_takes_over_within_the_lease() {
+        let (shared, diary) = (Shared::default(), Diary::default());
+        together(async {
+            let first = shared.apart();
+            let replica = |name: &'static str, store: Shared| {
+                let diary = diary.clone();
+                adieu::testing::replica(
+                    async move |app: &mut App| {
+                        app.cron("job", "* * * * *", "UTC", move |run| {
+                            let diary = diary.clone();
+                            async move {
+                                let state = run.state::<u32>("total")?;
+                                let began = diary.clone();
+                                began.write(format!("{name} at {}", due(&run)));
+                                tokio::time::sleep(secs(20)).await;
+                                let total = state.load().await?.unwrap_or(0);
+                                state.save(total + 1).await?;
+                                began.write(format!("{name} done, total {}", total + 1));
+                                Ok::<(), adieu::BoxError>(())
+                            }
+                        })
+                        .one_replica(&store.handle(), secs(9));
+                        Ok(())
+                    },
+                    async |world: Rehearsal| stop_after(world, 110).await,
+                )
+            };
+            let script = async {
+                // The first has claimed the run of the first minute by then.
+                tokio::time::sleep(secs(62)).await;
+                first.cut(true);
+                tokio::time::sleep(secs(40)).await;
+                first.cut(false);
+            };
+            let (a, b, ()) = tokio::join!(
+                replica("first", first.clone()),
+                replica("second", shared.apart()),
+                script
+            );
+            assert!(a.exit_code() <= 1, "{a}");
+            assert_eq!(b.exit_code(), 0, "{b}");
+        });
+        assert_eq!(
+            diary.lines(),
+            ["first at 60", "second at 60", "second done, total 1"]
+        );
+    }
+
+    #[test]
+    fn a_run_that_was_overtaken_can_change_nothing() {
+        let (shared, diary) = (Shared::default(), Diary::default());
+        let (old_run, new_run) = (
+            tokio::sync::oneshot::channel(),
+            tokio::sync::oneshot::channel(),
+        );
+        together(async {
+            // A run that hands its handle out, as one that goes on after a pause of its process.
+            let replica = |store: Shared, hand: tokio::sync::oneshot::Sender<Run>| {
+                let hand = Arc::new(Mutex::new(Some(hand)));
+                adieu::testing::replica(
+                    async move |app: &mut App| {
+                        app.every("job", secs(60), move |run: Run| {
+                            let hand = hand.lock().expect("no panic").take();
+                            async move {
+                                if let Some(hand) = hand {
+                                    let _ = hand.send(run.clone());
+                                    let _ = run.stop().sleep(secs(40)).await;
+                                }
+                            }
+                        })
+                        .one_replica(&store.handle(), secs(9));
+                        Ok(())
+                    },
+                    async |world: Rehearsal| stop_after(world, 130).await,
+                )
+            };
+            let first = shared.apart();
+            let script = async {
+                let old: Run = old_run.1.await.expect("a run");
+                let state = old.state::<u32>("total").expect("it has a store");
+                state.save(1).await.expect("it has the lease");
+                first.cut(true);
+                let new: Run = new_run.1.await.expect("another run");
+                first.cut(false);
+                assert!(new.fencing_token() > old.fencing_token());
+                assert_eq!(new.scheduled(), old.scheduled());
+                // Both at the same moment, the old one first: it is refused by the token of the lease alone.
+                let error = state.save(100).await.expect_err("it was overtaken");
+                assert!(
+                    error.to_string().contains("belongs to a later run"),
+                    "{error}"
+                );
+                let theirs = new.state::<u32>("total").expect("it has a store");
+                assert_eq!(theirs.load().await.expect("it has the lease"), Some(1));
+                theirs.save(2).await.expect("it has the lease");
+                assert!(state.load().await.is_err());
+                assert_eq!(theirs.load().await.expect("as before"), Some(2));
+                diary.write("checked");
+            };
+            let (a, b, ()) = tokio::join!(
+                replica(first.clone(), old_run.0),
+                async {
+                    // Started a moment later, so that the first one has the lease.
+                    tokio::time::sleep(secs(1)).await;
+                    replica(shared.apart(), new_run.0).await
+                },
+                script
+            );
+            for report in [a, b] {
+                assert!(report.exit_code() <= 3, "{report}");
+            }
+        });
+        assert_eq!(diary.lines(), ["checked"]);
+    }
+}
+
+#[test]
+fn a_clock_in_the_future_is_not_waited_for() {
+    let (folder, diary) = (tempfile::tempdir().expect("a folder"), Diary::default());
+    let report = life(folder.path(), &diary, 400_000_000, 700);
+    assert_eq!(report.exit_code(), 0, "{report}");
+    let before = begun(&diary).len();
+    assert_eq!(before, 1);
+    let report = life(folder.path(), &diary, 0, 700);
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&diary)[before..], [600]);
+}
