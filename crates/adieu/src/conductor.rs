@@ -97,6 +97,7 @@ impl Conductor {
                     .await
                     .unwrap_or(Message::Event(Event::Tick)),
             };
+            // adieu: ignore(ADR106) a scope speaks to no systemd
             self.handle(message);
         }
     }
