@@ -102,6 +102,8 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
 
 /// One client for the whole program: it keeps its connections and reuses them.
 fn open_client() -> reqwest::Result<reqwest::Client> {
+    // An error says that somebody has chosen before us.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .timeout(Duration::from_secs(2))
         .build()
