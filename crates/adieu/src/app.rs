@@ -329,11 +329,11 @@ impl App {
         )
     }
 
-    /// Loads a value, and loads it anew at every SIGHUP. Await it; the value comes back as a [`Watched`], which parts
+    /// Loads a value, and loads it anew at every SIGHUP. Await it; the value comes back as a [`Watched`](crate::Watched), which parts
     /// read, check and apply.
     ///
     /// A reload is a transaction over everything that can be reloaded, TLS certificates included: all is loaded,
-    /// then [checked](Watched::check), then [applied](Watched::apply). One refusal, and all is as it was before; log,
+    /// then [checked](crate::Watched::check), then [applied](crate::Watched::apply). One refusal, and all is as it was before; log,
     /// status and admin port say who refused and why. A service without anything to reload stops at SIGHUP.
     ///
     /// ```

@@ -18,7 +18,7 @@ use crate::api::{Api, Message};
 /// Echoes every message.
 #[derive(Parser)]
 struct Options {
-    /// The API with its token, as in https://api.telegram.org/bot<TOKEN>
+    /// The API with its token, as in `https://api.telegram.org/bot<TOKEN>`
     // From the environment, so that it is in no list of processes.
     #[arg(long, env = "BOT_API", hide_env_values = true)]
     api: String,

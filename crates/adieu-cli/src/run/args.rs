@@ -75,7 +75,7 @@ pub(crate) struct RunArgs {
     pub(super) ready_timeout: Duration,
 
     /// Open a socket and hand it to the command as LISTEN_FDS, as in tcp:0.0.0.0:8000, unix:/run/a.sock or
-    /// api=tcp:[::]:8000
+    /// `api=tcp:[::]:8000`
     #[arg(long, value_name = "SOCKET")]
     pub(super) listen: Vec<String>,
     /// Restart without a gap, as for SIGHUP, when something changes here
