@@ -13,6 +13,8 @@ mod notices;
 mod pollers;
 #[cfg(feature = "testing")]
 mod reloads;
+#[cfg(all(feature = "schedule", feature = "testing"))]
+mod replicas;
 mod restarts;
 #[cfg(all(feature = "schedule", feature = "testing"))]
 mod schedules;

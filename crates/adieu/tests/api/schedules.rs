@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use adieu::testing::{Rehearsal, rehearse};
-use adieu::{App, CatchUp, FileStore, Notice, Overlap, Report, Run, StopSignal, StoreHandle};
+use adieu::{App, CatchUp, FileStore, Notice, Overlap, Report, Run, StopSignal};
 
 use crate::clues::{Diary, secs};
 
@@ -13,18 +13,18 @@ use crate::clues::{Diary, secs};
 const BEGIN: u64 = 946_684_800;
 
 /// When the run was due, in seconds since the rehearsal began.
-fn due(run: &Run) -> u64 {
+pub(crate) fn due(run: &Run) -> u64 {
     let since = run.scheduled().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs().saturating_sub(BEGIN))
 }
 
-async fn stop_after(world: Rehearsal, seconds: u64) {
+pub(crate) async fn stop_after(world: Rehearsal, seconds: u64) {
     world.pass(secs(seconds)).await;
     world.signal(StopSignal::Terminate);
 }
 
 /// A job that writes when it began and ended, and takes so long.
-fn job(
+pub(crate) fn job(
     diary: &Diary,
     takes: u64,
 ) -> impl Fn(Run) -> futures_util::future::BoxFuture<'static, ()> + use<> {
@@ -39,7 +39,7 @@ fn job(
     }
 }
 
-fn begun(diary: &Diary) -> Vec<u64> {
+pub(crate) fn begun(diary: &Diary) -> Vec<u64> {
     let lines = diary.lines();
     lines
         .iter()
@@ -293,224 +293,6 @@ fn the_last_run_is_kept_and_what_was_missed_while_down_is_made_up_for() {
     let report = life(folder.path(), &diary, 4_000, 60);
     assert_eq!(report.exit_code(), 0, "{report}");
     assert_eq!(begun(&diary)[2..], [3_600]);
-}
-
-/// Two replicas in one process share a store and a paused clock.
-mod replicas {
-    use super::*;
-    use adieu::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-
-    /// A store in memory, whose writes can be cut off.
-    #[derive(Clone, Default)]
-    pub(super) struct Shared {
-        entries: Arc<Mutex<HashMap<String, Record>>>,
-        cut: Arc<std::sync::atomic::AtomicBool>,
-    }
-
-    impl Shared {
-        pub(super) fn handle(&self) -> StoreHandle {
-            StoreHandle::new(self.clone())
-        }
-
-        /// The same entries behind a connection of its own.
-        pub(super) fn apart(&self) -> Self {
-            Self {
-                entries: Arc::clone(&self.entries),
-                cut: Arc::default(),
-            }
-        }
-
-        pub(super) fn cut(&self, cut: bool) {
-            self.cut.store(cut, Ordering::Release);
-        }
-
-        fn check(&self) -> Result<(), StoreError> {
-            match self.cut.load(Ordering::Acquire) {
-                true => Err(StoreError::unavailable("the shared store", "cut off")),
-                false => Ok(()),
-            }
-        }
-    }
-
-    impl Store for Shared {
-        fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Record>> {
-            Box::pin(async move {
-                self.check()?;
-                Ok(self.entries.lock().expect("no panic").get(key).cloned())
-            })
-        }
-
-        fn save<'a>(
-            &'a self,
-            key: &'a str,
-            expected: Expected,
-            entry: &'a Entry,
-        ) -> StoreFuture<'a, Version> {
-            Box::pin(async move {
-                self.check()?;
-                let mut entries = self.entries.lock().expect("no panic");
-                let found = entries.get(key).map(|record| record.version);
-                if !expected.matches(found) {
-                    return Err(StoreError::conflict(key, expected, found));
-                }
-                let version = Version(found.map_or(0, |found| found.0) + 1);
-                let entry = entry.clone();
-                entries.insert(key.to_owned(), Record { version, entry });
-                Ok(version)
-            })
-        }
-    }
-
-    /// Runs several replicas on one paused clock; each script plays one of them.
-    fn together(run: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        runtime.block_on(run);
-    }
-
-    #[test]
-    fn of_three_replicas_one_runs_each_time() {
-        let (shared, diary) = (Shared::default(), Diary::default());
-        together(async {
-            let replica = || {
-                let (shared, diary) = (shared.apart(), diary.clone());
-                adieu::testing::replica(
-                    async move |app: &mut App| {
-                        app.every("job", secs(10), job(&diary, 2))
-                            .one_replica(&shared.handle(), secs(6));
-                        Ok(())
-                    },
-                    async |world: Rehearsal| stop_after(world, 65).await,
-                )
-            };
-            let (a, b, c) = tokio::join!(replica(), replica(), replica());
-            for report in [a, b, c] {
-                assert_eq!(report.exit_code(), 0, "{report}");
-            }
-        });
-        assert_eq!(begun(&diary), [10, 20, 30, 40, 50, 60]);
-    }
-
-    #[test]
-    fn one_that_is_cut_off_loses_its_run_and_another_takes_over_within_the_lease() {
-        let (shared, diary) = (Shared::default(), Diary::default());
-        together(async {
-            let first = shared.apart();
-            let replica = |name: &'static str, store: Shared| {
-                let diary = diary.clone();
-                adieu::testing::replica(
-                    async move |app: &mut App| {
-                        app.cron("job", "* * * * *", "UTC", move |run| {
-                            let diary = diary.clone();
-                            async move {
-                                let state = run.state::<u32>("total")?;
-                                let began = diary.clone();
-                                began.write(format!("{name} at {}", due(&run)));
-                                tokio::time::sleep(secs(20)).await;
-                                let total = state.load().await?.unwrap_or(0);
-                                state.save(total + 1).await?;
-                                began.write(format!("{name} done, total {}", total + 1));
-                                Ok::<(), adieu::BoxError>(())
-                            }
-                        })
-                        .one_replica(&store.handle(), secs(9));
-                        Ok(())
-                    },
-                    async |world: Rehearsal| stop_after(world, 110).await,
-                )
-            };
-            let script = async {
-                // The first has claimed the run of the first minute by then.
-                tokio::time::sleep(secs(62)).await;
-                first.cut(true);
-                tokio::time::sleep(secs(40)).await;
-                first.cut(false);
-            };
-            let (a, b, ()) = tokio::join!(
-                replica("first", first.clone()),
-                replica("second", shared.apart()),
-                script
-            );
-            assert!(a.exit_code() <= 1, "{a}");
-            assert_eq!(b.exit_code(), 0, "{b}");
-        });
-        assert_eq!(
-            diary.lines(),
-            ["first at 60", "second at 60", "second done, total 1"]
-        );
-    }
-
-    #[test]
-    fn a_run_that_was_overtaken_can_change_nothing() {
-        let (shared, diary) = (Shared::default(), Diary::default());
-        let (old_run, new_run) = (
-            tokio::sync::oneshot::channel(),
-            tokio::sync::oneshot::channel(),
-        );
-        together(async {
-            // A run that hands its handle out, as one that goes on after a pause of its process.
-            let replica = |store: Shared, hand: tokio::sync::oneshot::Sender<Run>| {
-                let hand = Arc::new(Mutex::new(Some(hand)));
-                adieu::testing::replica(
-                    async move |app: &mut App| {
-                        app.every("job", secs(60), move |run: Run| {
-                            let hand = hand.lock().expect("no panic").take();
-                            async move {
-                                if let Some(hand) = hand {
-                                    let _ = hand.send(run.clone());
-                                    let _ = run.stop().sleep(secs(40)).await;
-                                }
-                            }
-                        })
-                        .one_replica(&store.handle(), secs(9));
-                        Ok(())
-                    },
-                    async |world: Rehearsal| stop_after(world, 130).await,
-                )
-            };
-            let first = shared.apart();
-            let script = async {
-                let old: Run = old_run.1.await.expect("a run");
-                let state = old.state::<u32>("total").expect("it has a store");
-                state.save(1).await.expect("it has the lease");
-                first.cut(true);
-                let new: Run = new_run.1.await.expect("another run");
-                first.cut(false);
-                assert!(new.fencing_token() > old.fencing_token());
-                assert_eq!(new.scheduled(), old.scheduled());
-                // Both at the same moment, the old one first: it is refused by the token of the lease alone.
-                let error = state.save(100).await.expect_err("it was overtaken");
-                assert!(
-                    error.to_string().contains("belongs to a later run"),
-                    "{error}"
-                );
-                let theirs = new.state::<u32>("total").expect("it has a store");
-                assert_eq!(theirs.load().await.expect("it has the lease"), Some(1));
-                theirs.save(2).await.expect("it has the lease");
-                assert!(state.load().await.is_err());
-                assert_eq!(theirs.load().await.expect("as before"), Some(2));
-                diary.write("checked");
-            };
-            let (a, b, ()) = tokio::join!(
-                replica(first.clone(), old_run.0),
-                async {
-                    // Started a moment later, so that the first one has the lease.
-                    tokio::time::sleep(secs(1)).await;
-                    replica(shared.apart(), new_run.0).await
-                },
-                script
-            );
-            for report in [a, b] {
-                assert!(report.exit_code() <= 3, "{report}");
-            }
-        });
-        assert_eq!(diary.lines(), ["checked"]);
-    }
 }
 
 #[test]
