@@ -27,6 +27,10 @@ pub enum Unit {
     Ns,
     /// Microseconds.
     Us,
+    /// Milliseconds.
+    Ms,
+    /// Requests.
+    Requests,
     /// Bytes.
     Bytes,
     /// Context switches.
