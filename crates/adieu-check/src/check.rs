@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::config::Config;
-use crate::deploy::{self, Manifest};
+use crate::deploy::{self, Manifest, Programs};
 use crate::depth;
 use crate::finding::{Finding, Notice};
 use crate::program::{Modules, Unit};
@@ -117,10 +117,11 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
             ignores.push((Arc::clone(&unit.path), std::mem::take(&mut unit.ignores)));
         }
     }
+    let mut notices = walked.notices;
+    let programs = Programs::new(&pythons, &rusts, &crates);
+    let deployed = deploy::findings(manifests, &request.config, &programs);
     // Hundreds of thousands of small pieces: letting go of them is work for all cores too.
     pythons.into_par_iter().chain(rusts).for_each(drop);
-    let mut notices = walked.notices;
-    let deployed = deploy::findings(manifests, &request.config);
     found.extend(deployed.findings);
     notices.extend(deployed.notices);
     ignores.extend(deployed.ignores);

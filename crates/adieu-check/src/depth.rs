@@ -4,7 +4,7 @@
 //! side: brackets plus the words since the last separator at every open level.
 
 /// How deep a tree may be. The workers' stacks ([`STACK`]) are sized for it.
-const DEEPEST: usize = 8_000;
+pub(crate) const DEEPEST: usize = 8_000;
 
 /// Stack of a worker thread. Only the pages in use are real memory.
 pub(crate) const STACK: usize = 512 * 1024 * 1024;
@@ -25,7 +25,8 @@ pub(crate) fn too_deep(text: &str, syntax: Syntax) -> bool {
     Gauge {
         bytes: text.as_bytes(),
         at: 0,
-        open: vec![0],
+        here: 0,
+        outer: Vec::new(),
         sum: 0,
         syntax,
     }
@@ -46,8 +47,10 @@ const IS_WORD: [bool; 256] = {
 struct Gauge<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Words since the last separator, one entry an open bracket; `sum` is their total.
-    open: Vec<usize>,
+    /// Words since the last separator, here and at each open bracket further out; `sum` is their
+    /// total.
+    here: usize,
+    outer: Vec<usize>,
     sum: usize,
     syntax: Syntax,
 }
@@ -76,11 +79,11 @@ impl Gauge<'_> {
             match byte {
                 b'(' | b'[' | b'{' => {
                     self.count();
-                    self.open.push(0);
+                    self.outer.push(std::mem::take(&mut self.here));
                 }
                 b')' | b']' | b'}' => self.close(byte),
                 b',' | b';' => self.separate(),
-                b'\n' if self.syntax == Syntax::Python && self.open.len() == 1 => self.separate(),
+                b'\n' if self.syntax == Syntax::Python && self.outer.is_empty() => self.separate(),
                 b' ' | b'\t' | b'\r' | b'\n' => {}
                 b'#' if self.syntax == Syntax::Python => self.skip_line(),
                 b'/' if self.syntax == Syntax::Rust && self.peek(0) == b'/' => self.skip_line(),
@@ -103,22 +106,19 @@ impl Gauge<'_> {
     }
 
     fn count(&mut self) {
-        if let Some(last) = self.open.last_mut() {
-            *last += 1;
-            self.sum += 1;
-        }
+        self.here += 1;
+        self.sum += 1;
     }
 
     fn separate(&mut self) {
-        if let Some(last) = self.open.last_mut() {
-            self.sum -= *last;
-            *last = 0;
-        }
+        self.sum -= self.here;
+        self.here = 0;
     }
 
     fn close(&mut self, byte: u8) {
-        if self.open.len() > 1 {
-            self.sum -= self.open.pop().unwrap_or(0);
+        if let Some(outer) = self.outer.pop() {
+            self.sum -= self.here;
+            self.here = outer;
         }
         // A Rust block ends a statement or an item, unless the chain of `else if` goes on.
         if self.syntax == Syntax::Rust && byte == b'}' {
@@ -191,22 +191,24 @@ impl Gauge<'_> {
         self.at = self.bytes.len();
     }
 
+    /// Steps behind a closing quote; most of a documented file is inside of some.
     fn skip_until(&mut self, quote: u8, times: usize, one_line: bool) {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'\\' => self.at += 1,
-                b'\n' if one_line => return,
-                _ if byte == quote => {
-                    let more = self.bytes[self.at.min(self.bytes.len())..]
-                        .iter()
-                        .take(times - 1);
-                    if more.filter(|b| **b == quote).count() == times - 1 {
-                        self.at += times - 1;
-                        return;
-                    }
+        let end = if one_line { b'\n' } else { quote };
+        while let Some(rest) = self.bytes.get(self.at..)
+            && let Some(found) = memchr::memchr3(quote, b'\\', end, rest)
+        {
+            let byte = rest[found];
+            self.at += found + 1;
+            if byte == b'\\' {
+                self.at += 1;
+            } else if byte != quote {
+                return;
+            } else {
+                let more = rest[found + 1..].iter().take(times - 1);
+                if more.filter(|b| **b == quote).count() == times - 1 {
+                    self.at += times - 1;
+                    return;
                 }
-                _ => {}
             }
         }
         self.at = self.bytes.len();

@@ -249,6 +249,84 @@ async def f():
     # adieu: ignore[blocking-sleep] nor here
     time.sleep(2)
 ");
+    shadowed_by_a_walrus: Project::python("
+import time
+async def f(clock):
+    if (time := clock):
+        time.sleep(1)
+");
+    shadowed_by_a_pattern: Project::python("
+import time
+async def f(x):
+    match x:
+        case {'t': time}:
+            time.sleep(1)
+");
+    an_import_that_hangs_on_the_platform: Project::python("
+import sys
+if sys.platform == 'win32':
+    from somewhere import sleep
+else:
+    from time import sleep
+async def f():
+    sleep(1)
+");
+    a_generator_expression_that_is_only_made: Project::python("
+import requests
+async def f(urls, run):
+    pages = (requests.get(url) for url in urls)
+    await run(pages)
+");
+    a_thread_of_its_own_class: Project::python("
+import threading, time
+class Worker(threading.Thread):
+    def run(self):
+        time.sleep(1)
+async def f():
+    Worker().start()
+");
+    a_loop_in_a_thread_of_a_program_without_one: Project::python("
+import asyncio, threading
+async def work(): ...
+def background():
+    asyncio.run(work())
+def window():
+    threading.Thread(target=background).start()
+");
+    a_mixin_that_hides_the_blocking_method: Project::python("
+import time
+class Base:
+    def nap(self):
+        time.sleep(1)
+class Left(Base):
+    pass
+class Right(Base):
+    def nap(self):
+        pass
+class Both(Left, Right):
+    async def f(self):
+        self.nap()
+");
+    given_on_as_a_partial: Project::python("
+import asyncio, functools, time
+nap = functools.partial(time.sleep, 1)
+async def f():
+    await asyncio.to_thread(nap)
+");
+    asgi_threads: Project::python("
+import time
+from asgiref.sync import sync_to_async
+from starlette.concurrency import run_in_threadpool
+@sync_to_async
+def work():
+    time.sleep(1)
+def other():
+    time.sleep(1)
+async def f():
+    await work()
+    await sync_to_async(other)()
+    await run_in_threadpool(lambda: time.sleep(1))
+");
     rust_given_to_a_thread: Project::rust("
 async fn f() {
     tokio::task::spawn_blocking(|| std::thread::sleep(D)).await;
@@ -286,6 +364,46 @@ async fn f(m: &Mutex<u8>) {
 }
 async fn g() {}
 ");
+    rust_start_up_before_the_first_await: Project::rust("
+#[tokio::main]
+async fn main() {
+    let settings = std::fs::read_to_string(\"app.toml\");
+    serve(settings).await;
+}
+async fn serve(settings: S) {}
+");
+    rust_guard_that_is_gone_in_time: Project::rust("
+use std::sync::Mutex;
+async fn f(m: &Mutex<u8>, x: bool) {
+    let guard = m.lock().unwrap();
+    if x {
+        drop(guard);
+        g().await;
+    }
+}
+async fn h(m: &Mutex<u8>) {
+    let guard = m.lock().unwrap();
+    consume(guard);
+    g().await;
+}
+async fn i(m: &Mutex<u8>) {
+    let copied = match *m.lock().unwrap() { 0 => 1, x => x };
+    let length = m.lock().unwrap().len();
+    if let Some(last) = m.lock().unwrap().pop() { print(last); }
+    g().await;
+}
+async fn j(m: &Mutex<u8>) {
+    { let guard = m.lock().unwrap(); }
+    let guard = m.lock().unwrap();
+    tokio::spawn(async { g().await });
+}
+async fn g() {}
+");
+    rust_try_iter: Project::rust("
+async fn f(rx: std::sync::mpsc::Receiver<u8>) {
+    for message in rx.try_iter() {}
+}
+");
     rust_tests: Project::rust("
 #[cfg(test)]
 mod tests {
@@ -322,6 +440,11 @@ async fn f(mut s: S, mut stop: T) {
         .file("Dockerfile", "FROM debian:12\nENTRYPOINT [\"/start.sh\"]\n")
         .file("start.sh", "#!/bin/sh\nset -e\nif [ -n \"$X\" ]; then\n  migrate\nfi\nexec \"$@\"\n")
         .file("other.sh", "#!/bin/sh\npython app.py\n");
+    two_services_with_a_script_of_one_name: Project::new()
+        .file("a/Dockerfile", "FROM debian:12\nENTRYPOINT [\"/start.sh\"]\n")
+        .file("a/start.sh", "#!/bin/sh\nexec python a.py\n")
+        .file("b/Dockerfile", "FROM debian:12\nENTRYPOINT [\"/start.sh\"]\n")
+        .file("b/start.sh", "#!/bin/sh\nexec python b.py\n");
     a_database_in_compose: Project::new()
         .file("compose.yaml", "services:\n  db:\n    image: postgres:17\n  cache:\n    image: redis\n");
     yaml_that_is_no_manifest: Project::new()

@@ -177,7 +177,7 @@ fn rust_calls_are_followed_over_modules_and_packages() {
         .file("web/Cargo.toml", "[package]\nname = \"web\"\nversion = \"0.1.0\"\n")
         .file(
             "web/src/main.rs",
-            "mod pages;\n#[tokio::main]\nasync fn main() { pages::Page::new().show(); }\n",
+            "mod pages;\n#[tokio::main]\nasync fn main() { tokio::task::yield_now().await; pages::Page::new().show(); }\n",
         )
         .file(
             "web/src/pages.rs",
@@ -263,4 +263,180 @@ async def f():
 ",
     );
     insta::assert_snapshot!(project.text());
+}
+
+#[test]
+fn partials_overloads_and_contexts_are_looked_through() {
+    let project = Project::python(
+        "
+import functools, time
+from typing import overload
+nap = functools.partial(time.sleep, 1)
+@overload
+def wait(x: int) -> int: ...
+@overload
+def wait(x: str) -> str: ...
+def wait(x):
+    time.sleep(1)
+class Lock:
+    def __enter__(self):
+        time.sleep(1)
+    def __exit__(self, *error):
+        pass
+class Base:
+    def rest(self):
+        pass
+class Left(Base):
+    pass
+class Right(Base):
+    def rest(self):
+        time.sleep(1)
+class Both(Left, Right):
+    pass
+async def f():
+    nap()
+    wait(1)
+    with Lock():
+        pass
+    Both().rest()
+    sum(time.sleep(1) for _ in 'ab')
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:27:5: ADP101 `time.sleep` blocks the event loop; use `await asyncio.sleep(...)`
+    app.py:28:5: ADP101 `wait` blocks the event loop: it reaches `time.sleep`
+      app.py:10:5: time.sleep
+    app.py:29:10: ADP101 `Lock.__enter__` blocks the event loop: it reaches `time.sleep`
+      app.py:13:9: time.sleep
+    app.py:31:5: ADP101 `Right.rest` blocks the event loop: it reaches `time.sleep`
+      app.py:23:9: time.sleep
+    app.py:32:9: ADP101 `time.sleep` blocks the event loop; use `await asyncio.sleep(...)`
+    ");
+}
+
+#[test]
+fn second_loops_are_seen_where_a_thread_gets_them() {
+    let project = Project::python(
+        "
+import asyncio, functools, threading
+from concurrent.futures import ThreadPoolExecutor
+from fastapi import FastAPI
+app = FastAPI()
+pool = ThreadPoolExecutor()
+async def work(): ...
+def background():
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(work())
+class Worker(threading.Thread):
+    def run(self):
+        asyncio.run(work())
+@app.get('/')
+def handler():
+    return asyncio.run(work())
+async def start():
+    threading.Thread(target=background).start()
+    pool.submit(asyncio.run, work())
+    await asyncio.to_thread(lambda: background())
+    await asyncio.to_thread(functools.partial(background))
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:13:9: ADP202 `asyncio.run` runs a second event loop in a thread: a stop of the first one does not reach it; use `asyncio.run_coroutine_threadsafe` or a task
+    app.py:16:12: ADP202 `asyncio.run` runs a second event loop in a thread: a stop of the first one does not reach it; use `asyncio.run_coroutine_threadsafe` or a task
+    app.py:18:29: ADP202 `background` runs a second event loop in a thread: a stop of the first one does not reach it; use `asyncio.run_coroutine_threadsafe` or a task
+      app.py:9:12: asyncio.new_event_loop
+    app.py:19:17: ADP202 `asyncio.run` runs a second event loop in a thread: a stop of the first one does not reach it; use `asyncio.run_coroutine_threadsafe` or a task
+    app.py:20:29: ADP202 `background` runs a second event loop in a thread: a stop of the first one does not reach it; use `asyncio.run_coroutine_threadsafe` or a task
+      app.py:9:12: asyncio.new_event_loop
+    app.py:21:29: ADP202 `background` runs a second event loop in a thread: a stop of the first one does not reach it; use `asyncio.run_coroutine_threadsafe` or a task
+      app.py:9:12: asyncio.new_event_loop
+    ");
+}
+
+#[test]
+fn rust_guards_in_what_is_looked_at_live_as_long_as_the_body() {
+    let project = Project::rust(
+        "
+use std::sync::Mutex;
+type Shared = Mutex<Vec<u8>>;
+async fn f(m: &Shared) {
+    if let Ok(guard) = m.lock() { g().await; }
+    let Ok(guard) = m.lock() else { return };
+    g().await;
+}
+async fn h(m: &Shared) {
+    while let Some(x) = m.lock().unwrap().pop() { g().await; }
+    for x in m.lock().unwrap().iter() { g().await; }
+    match m.lock().unwrap().pop() { Some(_) => g().await, None => {} }
+}
+async fn g() {}
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    src/lib.rs:5:24: ADR502 a guard of `std::sync::Mutex` lives across an await; drop it before, or use `tokio::sync::Mutex`
+    src/lib.rs:6:21: ADR502 a guard of `std::sync::Mutex` lives across an await; drop it before, or use `tokio::sync::Mutex`
+    src/lib.rs:10:25: ADR502 a guard of `std::sync::Mutex` lives across an await; drop it before, or use `tokio::sync::Mutex`
+    src/lib.rs:11:14: ADR502 a guard of `std::sync::Mutex` lives across an await; drop it before, or use `tokio::sync::Mutex`
+    src/lib.rs:12:11: ADR502 a guard of `std::sync::Mutex` lives across an await; drop it before, or use `tokio::sync::Mutex`
+    ");
+}
+
+#[test]
+fn rust_channels_paths_and_inline_modules_are_followed() {
+    let project = Project::rust(
+        "
+mod a {
+    pub mod b { pub fn slow() { std::thread::sleep(D); } }
+    pub use self::b::slow as quick;
+}
+use a::quick;
+use std::path::{Path, PathBuf};
+async fn f(p: &Path) {
+    quick();
+    p.exists();
+    PathBuf::from(\"x\").is_dir();
+    let (tx, rx) = std::sync::mpsc::channel();
+    for message in rx {}
+    std::io::stdin().read_line(&mut s);
+}
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    src/lib.rs:9:5: ADR101 `a::b::slow` blocks the runtime's thread: it reaches `std::thread::sleep`
+      src/lib.rs:3:33: std::thread::sleep
+    src/lib.rs:10:7: ADR102 `std::path::Path::exists` blocks the runtime's thread; use `tokio::fs` or `spawn_blocking`
+    src/lib.rs:11:24: ADR102 `std::path::PathBuf::is_dir` blocks the runtime's thread; use `tokio::fs` or `spawn_blocking`
+    src/lib.rs:13:20: ADR106 `std::sync::mpsc::Receiver::iter` blocks the runtime's thread; use `tokio::sync::mpsc`, `try_recv` or `spawn_blocking`
+    src/lib.rs:14:22: ADR102 `std::io::stdin::read_line` blocks the runtime's thread; use `tokio::io::stdin`, or a thread of its own
+    ");
+}
+
+#[test]
+fn a_shared_way_is_shown_once() {
+    let project = Project::python(
+        "
+import time
+def deep():
+    time.sleep(1)
+def hub():
+    deep()
+def other():
+    hub()
+async def f():
+    hub()
+async def g():
+    hub()
+    other()
+",
+    );
+    insta::assert_snapshot!(project.text(), @r"
+    app.py:10:5: ADP101 `hub` blocks the event loop: it reaches `time.sleep`
+      app.py:6:5: deep
+        app.py:4:5: time.sleep
+    app.py:12:5: ADP101 `hub` blocks the event loop: it reaches `time.sleep`
+      and on as from app.py:10:5
+    app.py:13:5: ADP101 `other` blocks the event loop: it reaches `time.sleep`
+      app.py:8:5: hub
+        and on as from app.py:10:5
+    ");
 }

@@ -66,6 +66,36 @@ pub(crate) fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// The command that a line of shell ends in; none where several run at once.
+pub(crate) fn started(line: &str) -> Option<Vec<String>> {
+    let mut command: Vec<String> = Vec::new();
+    for word in split(line) {
+        match word.as_str() {
+            "&&" | ";" => command.clear(),
+            "|" | "&" | "||" => return None,
+            _ if word.ends_with('&') || word.starts_with('|') => return None,
+            _ if word.ends_with(';') => command.clear(),
+            _ => command.push(word),
+        }
+    }
+    let command = unshelled(command);
+    (!command.is_empty()).then_some(command)
+}
+
+/// `sh -c "program"` is the program, as far as what it does goes.
+pub(crate) fn unshelled(words: Vec<String>) -> Vec<String> {
+    match inner(&words) {
+        [shell, flag, line, ..]
+            if matches!(program(shell), "sh" | "bash" | "dash" | "ash" | "zsh")
+                && flag.starts_with('-')
+                && flag.ends_with('c') =>
+        {
+            started(line).unwrap_or_default()
+        }
+        _ => words,
+    }
+}
+
 /// The last part of a program's path.
 pub(crate) fn program(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
@@ -131,8 +161,32 @@ const GRACE_VARIABLES: &[&str] = &[
     "SHUTDOWN_GRACE",
 ];
 
-/// The grace in seconds that a command line asks for.
-pub(crate) fn grace(words: &[String]) -> Option<u64> {
+/// What a flag or a variable says of the grace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Nothing,
+    /// Something that only a shell, a template or the program itself can read.
+    Unclear,
+    Seconds(u64),
+}
+
+impl Told {
+    fn by(value: Option<&str>) -> Told {
+        match value.and_then(seconds) {
+            // A bare number this large counts milliseconds, as in most programs for Node.
+            Some(seconds) if seconds >= 1_000 && value.is_some_and(is_bare) => Told::Unclear,
+            Some(seconds) => Told::Seconds(seconds),
+            None => Told::Unclear,
+        }
+    }
+}
+
+fn is_bare(value: &str) -> bool {
+    value.trim().ends_with(|c: char| c.is_ascii_digit())
+}
+
+/// The grace that a command line asks for.
+pub(crate) fn grace(words: &[String]) -> Told {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let (flag, value) = match word.split_once('=') {
@@ -140,26 +194,25 @@ pub(crate) fn grace(words: &[String]) -> Option<u64> {
             None => (word.as_str(), None),
         };
         if GRACE_FLAGS.contains(&flag) {
-            return seconds(value.or_else(|| words.as_slice().first().map(String::as_str))?);
+            return Told::by(value.or_else(|| words.as_slice().first().map(String::as_str)));
         }
     }
-    None
+    Told::Nothing
 }
 
-/// The grace in seconds that a variable asks for.
-pub(crate) fn grace_variable(name: &str, value: &str) -> Option<u64> {
+/// The grace that a variable asks for. A known server reads none of the usual names.
+pub(crate) fn grace_variable(name: &str, value: &str, server: Option<&str>) -> Told {
+    match server {
+        Some("gunicorn") if name == "GUNICORN_CMD_ARGS" => return grace(&split(value)),
+        Some(_) => return Told::Nothing,
+        None => {}
+    }
     let name = name.to_ascii_uppercase();
-    GRACE_VARIABLES
-        .iter()
-        .any(|known| name.ends_with(known))
-        .then(|| seconds(value))
-        .flatten()
-}
-
-/// The grace a known server takes when no flag says otherwise.
-pub(crate) fn default_grace(words: &[String]) -> Option<(&'static str, u64)> {
-    let first = program(inner(words).first()?);
-    (first == "gunicorn").then_some(("gunicorn", 30))
+    if GRACE_VARIABLES.iter().any(|known| name.ends_with(known)) {
+        Told::by(Some(value))
+    } else {
+        Told::Nothing
+    }
 }
 
 /// The name of a server whose grace a flag sets.
@@ -215,7 +268,7 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{grace, seconds, split, wrapper};
+    use super::{Told, grace, grace_variable, seconds, split, started, wrapper};
 
     #[test]
     fn times_are_read_as_written() {
@@ -239,11 +292,41 @@ mod tests {
 
     #[test]
     fn flags_give_their_grace() {
-        assert_eq!(
-            grace(&split("gunicorn app --graceful-timeout 60")),
-            Some(60)
+        let of = |line| grace(&split(line));
+        assert_eq!(of("gunicorn app --graceful-timeout 60"), Told::Seconds(60));
+        assert_eq!(of("app --grace=1m"), Told::Seconds(60));
+        assert_eq!(of("app --grace"), Told::Unclear);
+        assert_eq!(of("app --grace $GRACE"), Told::Unclear);
+        assert_eq!(of("app --shutdown-timeout 30000"), Told::Unclear);
+        assert_eq!(of("app --port 80"), Told::Nothing);
+    }
+
+    #[test]
+    fn variables_give_their_grace_to_who_reads_them() {
+        let of = |name, value, server| grace_variable(name, value, server);
+        assert_eq!(of("ADIEU_GRACE", "40s", None), Told::Seconds(40));
+        assert_eq!(of("SHUTDOWN_TIMEOUT", "30000", None), Told::Unclear);
+        assert_eq!(of("SHUTDOWN_TIMEOUT", "40", Some("uvicorn")), Told::Nothing);
+        let arguments = of(
+            "GUNICORN_CMD_ARGS",
+            "--graceful-timeout 50",
+            Some("gunicorn"),
         );
-        assert_eq!(grace(&split("app --grace=1m")), Some(60));
-        assert_eq!(grace(&split("app --grace")), None);
+        assert_eq!(arguments, Told::Seconds(50));
+    }
+
+    #[test]
+    fn a_line_of_shell_ends_in_a_command() {
+        let of = |line| started(line).map(|words| words.join(" "));
+        assert_eq!(
+            of("cd app && exec python main.py").as_deref(),
+            Some("exec python main.py")
+        );
+        assert_eq!(
+            of("migrate; bash -c 'gunicorn app'").as_deref(),
+            Some("gunicorn app")
+        );
+        assert_eq!(of("worker & web"), None);
+        assert_eq!(of("web | tee log"), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::Desk;
 use super::command;
 use super::image;
+use super::start::Own;
 use super::yaml::Node;
 use crate::rule;
 
@@ -31,45 +32,20 @@ pub(crate) fn check(document: &Node, desk: &mut Desk<'_>) {
 
 fn check_service(name: &Node, service: &Node, desk: &mut Desk<'_>) {
     let said = name.text().unwrap_or("the service");
+    let image = desk.built.of_service(desk.path, service);
+    let start = desk.built.start(
+        image.as_ref(),
+        service.get("entrypoint").map(Node::words),
+        service.get("command").map(Node::words),
+        environment(service),
+    );
+    let own = desk.own(&start);
+    grace(name, service, own.as_ref(), desk);
     let mut words = service
         .get("entrypoint")
         .map(Node::words)
         .unwrap_or_default();
     words.extend(service.get("command").map(Node::words).unwrap_or_default());
-    let runs_once = service
-        .at(&["deploy", "restart_policy", "condition"])
-        .and_then(Node::text)
-        == Some("none");
-    let period = service.get("stop_grace_period");
-    let own = command::grace(&words)
-        .or_else(|| environment_grace(service))
-        .or(desk.grace);
-    match period {
-        None if !runs_once => {
-            let message = format!(
-                "`{said}` is killed {DEFAULT_GRACE} s after SIGTERM: say `stop_grace_period`"
-            );
-            desk.report(name.line, rule::COMPOSE_GRACE, message);
-        }
-        Some(period) => {
-            let given = period.text().and_then(command::seconds);
-            let server = command::server(&words);
-            let default = command::default_grace(&words).filter(|_| own.is_none());
-            if let (Some(given), Some(own)) = (given, own.or(default.map(|(_, grace)| grace)))
-                && given < own
-            {
-                let (code, who) = match server {
-                    Some(server) => (rule::SERVER_GRACE, server),
-                    None => (rule::COMPOSE_GRACE, "the program"),
-                };
-                let message = format!(
-                    "`{said}` is killed after {given} s while {who} takes up to {own} s to stop"
-                );
-                desk.report(period.line, code, message);
-            }
-        }
-        None => {}
-    }
     let shell = words
         .first()
         .is_some_and(|first| matches!(command::program(first), "sh" | "bash"));
@@ -112,8 +88,50 @@ fn check_service(name: &Node, service: &Node, desk: &mut Desk<'_>) {
     }
 }
 
-fn environment_grace(service: &Node) -> Option<u64> {
-    let environment = service.get("environment")?;
+fn grace(name: &Node, service: &Node, own: Option<&Own>, desk: &mut Desk<'_>) {
+    let said = name.text().unwrap_or("the service");
+    let runs_once = service
+        .at(&["deploy", "restart_policy", "condition"])
+        .and_then(Node::text)
+        == Some("none");
+    let code = match own {
+        Some(own) if own.is_server => rule::SERVER_GRACE,
+        _ => rule::COMPOSE_GRACE,
+    };
+    match (service.get("stop_grace_period"), own) {
+        (None, _) if runs_once => {}
+        // Another file of the folder says it, or is the one to say it.
+        (None, _) if desk.built.is_said_elsewhere(desk.path, said) => {}
+        // Known to be done before docker loses patience.
+        (None, Some(own)) if own.seconds < DEFAULT_GRACE => {}
+        (None, own) => {
+            let why = match own {
+                Some(own) => format!(" while {}", own.said()),
+                None => String::new(),
+            };
+            let message = format!(
+                "`{said}` is killed {DEFAULT_GRACE} s after SIGTERM{why}: say `stop_grace_period`"
+            );
+            desk.report_grace(name.line, rule::COMPOSE_GRACE, message, own);
+        }
+        (Some(period), Some(own)) => {
+            let given = period.text().and_then(command::seconds);
+            if let Some(given) = given
+                && given < own.seconds
+            {
+                let message = format!("`{said}` is killed after {given} s while {}", own.said());
+                desk.report_grace(period.line, code, message, Some(own));
+            }
+        }
+        (Some(_), None) => {}
+    }
+}
+
+/// The variables that a service sets.
+fn environment(service: &Node) -> Vec<(String, String)> {
+    let Some(environment) = service.get("environment") else {
+        return Vec::new();
+    };
     let pairs = environment
         .entries()
         .iter()
@@ -124,5 +142,6 @@ fn environment_grace(service: &Node) -> Option<u64> {
         .filter_map(|item| item.text()?.split_once('='));
     pairs
         .chain(lines)
-        .find_map(|(name, value)| command::grace_variable(name, value))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }

@@ -151,6 +151,67 @@ impl Dockerfile {
         })
     }
 
+    /// What a container of it starts, ENTRYPOINT before CMD.
+    pub(crate) fn start_words(&self) -> Vec<String> {
+        let mut words = self.entrypoint();
+        words.extend(self.cmd());
+        words
+    }
+
+    pub(crate) fn entrypoint(&self) -> Vec<String> {
+        self.last("ENTRYPOINT").map(started).unwrap_or_default()
+    }
+
+    /// The CMD, which an ENTRYPOINT in shell form does not hear of.
+    pub(crate) fn cmd(&self) -> Vec<String> {
+        if self
+            .last("ENTRYPOINT")
+            .is_some_and(|entry| form(entry).shell)
+        {
+            return Vec::new();
+        }
+        self.last("CMD").map(started).unwrap_or_default()
+    }
+
+    /// The variables it sets, the last first.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let sets = self.instructions.iter().rev();
+        sets.filter(|instruction| instruction.name == "ENV")
+            .flat_map(|instruction| {
+                let words = command::split(&instruction.arguments);
+                match words.as_slice() {
+                    // The old form: `ENV NAME value`.
+                    [name, value @ ..] if !name.contains('=') => {
+                        vec![(name.clone(), value.join(" "))]
+                    }
+                    words => words
+                        .iter()
+                        .filter_map(|word| word.split_once('='))
+                        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                        .collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Files that are copied under another name: the new one, the old one.
+    pub(crate) fn copies(&self) -> Vec<(String, String)> {
+        let copies = self.instructions.iter();
+        copies
+            .filter(|instruction| instruction.name == "COPY")
+            .filter_map(|instruction| {
+                let words = command::split(&instruction.arguments);
+                let mut paths = words.iter().filter(|word| !word.starts_with("--"));
+                let (from, to) = (paths.next()?, paths.next()?);
+                let plain = paths.next().is_none() && !to.ends_with(['/', '.']);
+                plain.then(|| {
+                    let name = |path: &str| command::program(path).to_owned();
+                    (name(to), name(from))
+                })
+            })
+            .collect()
+    }
+
     /// Scripts that the container starts with, by file name.
     pub(crate) fn scripts(&self) -> Vec<String> {
         let forms = ["ENTRYPOINT", "CMD"]
@@ -169,6 +230,14 @@ impl Dockerfile {
                 word.map(|word| command::program(word).to_owned())
             })
             .collect()
+    }
+}
+
+/// The words that end up running.
+fn started(instruction: &Instruction) -> Vec<String> {
+    match form(instruction) {
+        Form { shell: true, .. } => command::started(&instruction.arguments).unwrap_or_default(),
+        Form { words, .. } => words,
     }
 }
 

@@ -17,10 +17,14 @@ pub(crate) fn lacks(image: &str, tool: &str) -> bool {
     }
 }
 
+/// The name of an image without its registry and its tag.
+pub(crate) fn bare(image: &str) -> &str {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.split([':', '@']).next().unwrap_or(name)
+}
+
 /// Well-known software that stops on its own terms.
 pub(crate) fn is_infrastructure(image: &str) -> bool {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    let name = name.split([':', '@']).next().unwrap_or(name);
     [
         "postgres",
         "mysql",
@@ -57,5 +61,5 @@ pub(crate) fn is_infrastructure(image: &str) -> bool {
         "busybox",
         "alpine",
     ]
-    .contains(&name)
+    .contains(&bare(image))
 }

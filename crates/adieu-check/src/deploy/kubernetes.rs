@@ -1,5 +1,7 @@
 //! Kubernetes manifests.
 
+use rustc_hash::FxHashMap;
+
 use super::Desk;
 use super::command;
 use super::yaml::Node;
@@ -8,63 +10,119 @@ use crate::rule;
 /// What Kubernetes waits without being told.
 const DEFAULT_GRACE: u64 = 30;
 
-pub(crate) fn check(documents: &[Node], desk: &mut Desk<'_>) {
-    for document in documents {
+/// Variables by the ConfigMap that holds them; none where two maps of a name disagree.
+pub(crate) type ConfigMaps<'a> = FxHashMap<&'a str, Option<&'a Node>>;
+
+/// The objects of a file, those in lists too.
+fn objects(documents: &[Node]) -> impl Iterator<Item = &Node> {
+    documents.iter().flat_map(|document| {
         let items = document.get("items").map(Node::items).unwrap_or_default();
-        for object in std::iter::once(document).chain(items) {
-            check_object(object, desk);
+        std::iter::once(document).chain(items)
+    })
+}
+
+/// Learns the ConfigMaps of a file.
+pub(crate) fn config_maps<'a>(documents: &'a [Node], maps: &mut ConfigMaps<'a>) {
+    for object in objects(documents) {
+        let name = object.at(&["metadata", "name"]).and_then(Node::text);
+        let is_map = object.get("kind").and_then(Node::text) == Some("ConfigMap");
+        if let (true, Some(name), Some(data)) = (is_map, name, object.get("data")) {
+            maps.entry(name)
+                .and_modify(|held| {
+                    if !held.is_some_and(|held| held.same(data)) {
+                        *held = None;
+                    }
+                })
+                .or_insert(Some(data));
         }
+    }
+}
+
+pub(crate) fn check(documents: &[Node], desk: &mut Desk<'_>) {
+    for object in objects(documents) {
+        check_object(object, desk);
     }
 }
 
 fn check_object(object: &Node, desk: &mut Desk<'_>) {
     let kind = object.get("kind").and_then(Node::text).unwrap_or("");
-    if !matches!(
-        kind,
-        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet"
-    ) {
-        return;
-    }
     let Some(spec) = object.get("spec") else {
         return;
+    };
+    let pod = match kind {
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
+            spec.at(&["template", "spec"])
+        }
+        "CronJob" => spec.at(&["jobTemplate", "spec", "template", "spec"]),
+        "Pod" => Some(spec),
+        "PodDisruptionBudget" => {
+            disruption(spec, desk);
+            None
+        }
+        _ => None,
     };
     if kind == "Deployment" {
         rollout(spec, desk);
     }
-    let Some(pod) = spec.at(&["template", "spec"]) else {
-        return;
-    };
+    let Some(pod) = pod else { return };
+    // What runs once has no traffic to be ready for.
+    let serves = !matches!(kind, "Job" | "CronJob" | "Pod");
     let given = pod.get("terminationGracePeriodSeconds");
-    for container in pod.get("containers").map(Node::items).unwrap_or_default() {
-        grace(pod, given, container, desk);
-        probes(container, desk);
+    let containers = pod.get("containers").map(Node::items).unwrap_or_default();
+    // Without an image it is a patch of something that stands elsewhere.
+    for container in containers.iter().filter(|c| c.get("image").is_some()) {
+        grace(given, container, desk);
+        if serves {
+            probes(container, desk);
+        }
     }
 }
 
 fn rollout(spec: &Node, desk: &mut Desk<'_>) {
-    let replicas = spec.get("replicas").and_then(Node::number).unwrap_or(1);
     let Some(limit) = spec.at(&["strategy", "rollingUpdate", "maxUnavailable"]) else {
         return;
     };
     let text = limit.text().unwrap_or("");
-    let count = match text.strip_suffix('%') {
+    // Left out, an autoscaler may set the number.
+    let replicas = spec.get("replicas").and_then(Node::number);
+    let all = match (text.strip_suffix('%'), replicas) {
+        (Some("100"), _) => true,
         // Kubernetes rounds a percentage of what may be missing down.
-        Some(percent) => percent
+        (Some(percent), Some(replicas)) => percent
             .trim()
             .parse::<u64>()
-            .ok()
-            .map(|percent| percent.saturating_mul(replicas) / 100),
-        None => limit.number(),
+            .is_ok_and(|percent| percent.saturating_mul(replicas) / 100 >= replicas.max(1)),
+        (None, Some(replicas)) => limit.number().is_some_and(|count| count >= replicas.max(1)),
+        _ => false,
     };
-    if count.is_some_and(|count| count >= replicas && count > 0) {
-        let message = format!(
-            "a roll-out may take all {replicas} replicas away at once: lower `maxUnavailable`"
-        );
+    if all {
+        let count = match replicas {
+            Some(replicas) => format!("all {replicas} replicas"),
+            None => "all replicas".to_owned(),
+        };
+        let message = format!("a roll-out may take {count} away at once: lower `maxUnavailable`");
         desk.report(limit.line, rule::DROPS_ALL, message);
     }
 }
 
-fn grace(pod: &Node, given: Option<&Node>, container: &Node, desk: &mut Desk<'_>) {
+/// A budget that allows everything is none.
+fn disruption(spec: &Node, desk: &mut Desk<'_>) {
+    let allows = |key: &str, all: &[&str]| {
+        spec.get(key)
+            .filter(|node| node.text().is_some_and(|text| all.contains(&text)))
+    };
+    let budget =
+        allows("maxUnavailable", &["100%"]).or_else(|| allows("minAvailable", &["0", "0%"]));
+    if let Some(budget) = budget {
+        desk.report(
+            budget.line,
+            rule::DROPS_ALL,
+            "this budget lets a drain of the nodes take all replicas away at once: keep one available",
+        );
+    }
+}
+
+fn grace(given: Option<&Node>, container: &Node, desk: &mut Desk<'_>) {
     let name = container
         .get("name")
         .and_then(Node::text)
@@ -76,30 +134,33 @@ fn grace(pod: &Node, given: Option<&Node>, container: &Node, desk: &mut Desk<'_>
         },
         None => DEFAULT_GRACE,
     };
-    let mut words = container
-        .get("command")
-        .map(Node::words)
-        .unwrap_or_default();
-    words.extend(container.get("args").map(Node::words).unwrap_or_default());
-    let flag = command::grace(&words);
-    let default = command::default_grace(&words).filter(|_| flag.is_none());
-    let own = flag
-        .or_else(|| environment_grace(container))
-        .or(desk.grace)
-        .or(default.map(|(_, grace)| grace));
+    let image = container.get("image").and_then(Node::text);
+    let image = image.and_then(|name| desk.built.named(name));
+    let Some(variables) = environment(container, desk) else {
+        return;
+    };
+    let start = desk.built.start(
+        image.as_ref(),
+        container.get("command").map(Node::words),
+        container.get("args").map(Node::words),
+        variables,
+    );
+    let own = desk.own(&start);
     let hook = container.at(&["lifecycle", "preStop"]).and_then(pre_stop);
-    let needed = hook.unwrap_or(0).saturating_add(own.unwrap_or(0));
+    let of_own = own.as_ref().map_or(0, |own| own.seconds);
+    let needed = hook.unwrap_or(0).saturating_add(of_own);
     if needed == 0 || needed < total || needed == total && hook.is_none() {
         return;
     }
-    let line = given.map_or(container.line.min(pod.line.max(1)), |node| node.line);
-    let parts = match (hook, own) {
-        (Some(hook), Some(own)) => format!("preStop takes {hook} s and the program up to {own} s"),
+    let line = given.map_or(container.line, |node| node.line);
+    let parts = match (hook, &own) {
+        (Some(hook), Some(own)) => format!("preStop takes {hook} s and then {}", own.said()),
         (Some(hook), None) => format!("preStop alone takes {hook} s"),
-        (None, own) => format!("the program takes up to {} s", own.unwrap_or(0)),
+        (None, Some(own)) => own.said(),
+        (None, None) => return,
     };
-    let server = command::server(&words).filter(|_| hook.is_none());
-    let code = if server.is_some() {
+    let is_server = hook.is_none() && own.as_ref().is_some_and(|own| own.is_server);
+    let code = if is_server {
         rule::SERVER_GRACE
     } else {
         rule::POD_GRACE
@@ -107,7 +168,42 @@ fn grace(pod: &Node, given: Option<&Node>, container: &Node, desk: &mut Desk<'_>
     let message = format!(
         "`{name}` is killed after {total} s, but {parts}: raise `terminationGracePeriodSeconds`"
     );
-    desk.report(line, code, message);
+    desk.report_grace(line, code, message, own.as_ref());
+}
+
+/// The variables of a container; none when a map it takes them from is not known and might hold
+/// the one that counts.
+fn environment(container: &Node, desk: &Desk<'_>) -> Option<Vec<(String, String)>> {
+    let mut variables = Vec::new();
+    for variable in container.get("env").map(Node::items).unwrap_or_default() {
+        let Some(name) = variable.get("name").and_then(Node::text) else {
+            continue;
+        };
+        let key = variable.at(&["valueFrom", "configMapKeyRef"]);
+        let of_map = key.and_then(|key| {
+            let map = desk.config_map(key.get("name")?.text()?)?;
+            map.get(key.get("key")?.text()?)?.text()
+        });
+        let value = variable.get("value").and_then(Node::text).or(of_map);
+        // A question mark: said, but not here.
+        let value = value.unwrap_or("?");
+        variables.push((name.to_owned(), value.to_owned()));
+    }
+    for source in container
+        .get("envFrom")
+        .map(Node::items)
+        .unwrap_or_default()
+    {
+        // Secrets do not hold times.
+        if let Some(name) = source.at(&["configMapRef", "name"]).and_then(Node::text) {
+            for (name, value) in desk.config_map(name)?.entries() {
+                if let (Some(name), Some(value)) = (name.text(), value.text()) {
+                    variables.push((name.to_owned(), value.to_owned()));
+                }
+            }
+        }
+    }
+    Some(variables)
 }
 
 /// The seconds a hook visibly sleeps.
@@ -121,15 +217,6 @@ fn pre_stop(hook: &Node) -> Option<u64> {
     rest.find(|word| word.trim_matches(['"', '\'', ';']).ends_with("sleep"))?;
     rest.next()
         .and_then(|time| command::seconds(time.trim_end_matches([';', '"', '\''])))
-}
-
-fn environment_grace(container: &Node) -> Option<u64> {
-    container.get("env")?.items().iter().find_map(|variable| {
-        command::grace_variable(
-            variable.get("name")?.text()?,
-            variable.get("value")?.text()?,
-        )
-    })
 }
 
 fn probes(container: &Node, desk: &mut Desk<'_>) {

@@ -1,20 +1,27 @@
 //! Deployment: what stands between a signal and the program, and how long it waits.
 
+mod built;
 mod command;
 mod compose;
 mod dockerfile;
 mod image;
 mod kubernetes;
+mod procfile;
+mod programs;
 mod script;
+mod start;
 mod systemd;
 mod yaml;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use built::Built;
+use kubernetes::ConfigMaps;
+pub(crate) use programs::Programs;
+use start::{Own, Start};
 
 use crate::config::Config;
-use crate::finding::{Finding, Notice, Place};
+use crate::finding::{Finding, Notice, Place, Step};
 use crate::rule::{self, Code};
 use crate::source::Lines;
 use crate::suppress::{self, Ignore};
@@ -33,6 +40,7 @@ enum Content {
     Compose(yaml::Node),
     Kubernetes(Vec<yaml::Node>),
     Unit(systemd::UnitFile),
+    Procfile(Vec<procfile::Process>),
     Broken(Place, String),
     Template(String),
 }
@@ -58,7 +66,8 @@ pub(crate) fn read(kind: Kind, text: &str, path: &Arc<str>) -> Option<Manifest> 
         }
         Kind::Unit => Content::Unit(systemd::parse(text)),
         Kind::Yaml => read_yaml(text, path)?,
-        Kind::Python | Kind::Rust | Kind::CargoManifest | Kind::Procfile => return None,
+        Kind::Procfile => Content::Procfile(procfile::parse(text)),
+        Kind::Python | Kind::Rust | Kind::CargoManifest => return None,
     };
     let ignores = if text.contains("adieu:") {
         suppress::read_lines(text, &Lines::new(text), "#")
@@ -97,12 +106,20 @@ fn read_yaml(text: &str, path: &str) -> Option<Content> {
     })
 }
 
-/// Where findings go, with the settings at hand.
+/// Where findings go, with what is known of the project at hand.
 pub(crate) struct Desk<'a> {
     path: &'a Arc<str>,
-    /// The program's own grace, if someone said it.
-    grace: Option<u64>,
+    known: &'a Known<'a>,
+    built: &'a Built<'a>,
     findings: &'a mut Vec<Finding>,
+}
+
+/// What all deployment files of a project are read with.
+struct Known<'a> {
+    /// The program's own grace, if someone set it.
+    grace: Option<u64>,
+    programs: &'a Programs<'a>,
+    maps: ConfigMaps<'a>,
 }
 
 impl Desk<'_> {
@@ -111,36 +128,78 @@ impl Desk<'_> {
             .push(Finding::new(self.path, Place::line(line), code, message));
     }
 
+    /// Reports a grace that does not fit, with the way to the code that sets it.
+    fn report_grace(&mut self, line: u32, code: Code, message: String, own: Option<&Own>) {
+        self.report(line, code, message);
+        if let Some(step) = own.and_then(|own| own.step.clone())
+            && let Some(finding) = self.findings.last_mut()
+        {
+            let first = Step {
+                path: Arc::clone(&finding.path),
+                place: finding.place,
+                call: "stop".to_owned(),
+            };
+            finding.trace = vec![first, step];
+        }
+    }
+
     fn last_mut(&mut self) -> Option<&mut Finding> {
         self.findings.last_mut()
+    }
+
+    /// How long what is started takes to stop, where that is known.
+    fn own(&self, start: &Start) -> Option<Own> {
+        start.own(self.known.grace, self.known.programs)
+    }
+
+    fn config_map(&self, name: &str) -> Option<&yaml::Node> {
+        self.known.maps.get(name).copied().flatten()
     }
 }
 
 /// Checks all deployment files, and the scripts that Dockerfiles name.
-pub(crate) fn findings(manifests: Vec<Manifest>, config: &Config) -> Deployed {
+pub(crate) fn findings(
+    manifests: Vec<Manifest>,
+    config: &Config,
+    programs: &Programs<'_>,
+) -> Deployed {
     let mut deployed = Deployed::default();
-    let mut scripts: FxHashMap<&str, (&Arc<str>, &script::Script)> = FxHashMap::default();
+    let mut built = Built::default();
+    let mut maps = ConfigMaps::default();
     for manifest in &manifests {
-        if let Content::Script(script) = &manifest.content {
-            let name = manifest.path.rsplit('/').next().unwrap_or(&manifest.path);
-            scripts.insert(name, (&manifest.path, script));
+        match &manifest.content {
+            Content::Script(script) => built.add_script(&manifest.path, script),
+            Content::Dockerfile(file) => built.add_dockerfile(&manifest.path, file),
+            Content::Compose(document) => built.add_compose(&manifest.path, document),
+            Content::Kubernetes(documents) => kubernetes::config_maps(documents, &mut maps),
+            _ => {}
         }
     }
+    built.name_images();
+    let known = Known {
+        grace: config.grace_seconds,
+        programs,
+        maps,
+    };
     let mut started = Vec::new();
     for manifest in &manifests {
         let mut desk = Desk {
             path: &manifest.path,
-            grace: config.grace_seconds,
+            known: &known,
+            built: &built,
             findings: &mut deployed.findings,
         };
         match &manifest.content {
             Content::Dockerfile(file) => {
                 dockerfile::check(file, &mut desk);
-                started.extend(file.scripts());
+                let folder = manifest.path.rsplit_once('/').map_or("", |(f, _)| f);
+                let scripts = file.scripts().into_iter();
+                started.extend(scripts.filter_map(|name| built.script(Some(folder), &name)));
             }
             Content::Compose(document) => compose::check(document, &mut desk),
             Content::Kubernetes(documents) => kubernetes::check(documents, &mut desk),
             Content::Unit(unit) => systemd::check(unit, &mut desk),
+            Content::Procfile(processes) => procfile::check(processes, &mut desk),
             Content::Broken(place, message) => {
                 let finding = Finding::new(&manifest.path, *place, rule::SYNTAX, message.clone());
                 deployed.findings.push(finding);
@@ -154,17 +213,16 @@ pub(crate) fn findings(manifests: Vec<Manifest>, config: &Config) -> Deployed {
             Content::Script(_) => {}
         }
     }
-    started.sort_unstable();
-    started.dedup();
-    for name in started {
-        if let Some((path, script)) = scripts.get(name.as_str()) {
-            let mut desk = Desk {
-                path,
-                grace: config.grace_seconds,
-                findings: &mut deployed.findings,
-            };
-            script::check(script, &mut desk);
-        }
+    started.sort_by_key(|(path, _)| Arc::clone(path));
+    started.dedup_by_key(|(path, _)| Arc::clone(path));
+    for (path, script) in started {
+        let mut desk = Desk {
+            path,
+            known: &known,
+            built: &built,
+            findings: &mut deployed.findings,
+        };
+        script::check(script, &mut desk);
     }
     for manifest in manifests {
         if !manifest.ignores.is_empty() {

@@ -9,6 +9,8 @@ use crate::rule;
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     has_trap: bool,
+    /// Something runs behind it with `&`.
+    has_children: bool,
     last: Option<LastCommand>,
 }
 
@@ -34,6 +36,7 @@ pub(crate) fn parse(text: &str) -> Script {
         let is_code = !trimmed.is_empty() && !trimmed.starts_with('#');
         if is_code && !was_continued {
             script.has_trap |= first == "trap";
+            script.has_children |= trimmed.ends_with('&') && !trimmed.ends_with("&&");
             match first {
                 "if" | "for" | "while" | "until" | "case" | "{" | "(" => depth += 1,
                 "fi" | "done" | "esac" | "}" | ")" => depth = depth.saturating_sub(1),
@@ -54,6 +57,24 @@ pub(crate) fn parse(text: &str) -> Script {
     script
 }
 
+impl Script {
+    /// The command it ends in, with the arguments it was given; nothing where that hangs on a
+    /// condition.
+    pub(crate) fn starts(&self, arguments: &[String]) -> Vec<String> {
+        let Some(last) = self.last.as_ref().filter(|last| last.plain) else {
+            return Vec::new();
+        };
+        let mut words = Vec::new();
+        for word in command::started(&last.text).unwrap_or_default() {
+            match word.as_str() {
+                "$@" | "$*" => words.extend_from_slice(arguments),
+                _ => words.push(word),
+            }
+        }
+        words
+    }
+}
+
 /// Commands that start no service.
 const HARMLESS: &[&str] = &[
     "exec", "exit", "echo", "wait", "true", "set", "export", "cd", "return", "source", ".",
@@ -70,6 +91,15 @@ pub(crate) fn check(script: &Script, desk: &mut Desk<'_>) {
     };
     let words = command::split(&last.text);
     let Some(first) = words.first() else { return };
+    if first == "wait" && script.has_children {
+        desk.report(
+            last.line,
+            rule::SCRIPT_WITHOUT_EXEC,
+            "the script is process 1 above its children and keeps the signal from them: `trap` it and pass it on, or \
+             give each its own container",
+        );
+        return;
+    }
     let is_assignment = first.contains('=');
     if HARMLESS.contains(&first.as_str()) || is_assignment && words.len() == 1 {
         return;

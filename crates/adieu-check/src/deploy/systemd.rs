@@ -2,10 +2,14 @@
 
 use super::Desk;
 use super::command;
+use super::start::Start;
 use crate::rule;
 
 /// Shorter than this nothing drains.
 const SHORTEST: u64 = 5;
+
+/// What systemd waits without being told.
+const DEFAULT: u64 = 90;
 
 /// The `[Service]` section.
 #[derive(Debug, Default)]
@@ -52,6 +56,19 @@ impl UnitFile {
             .find(|(_, name, _)| name == key)
             .map(|(line, _, value)| (*line, value.as_str()))
     }
+
+    /// The variables it sets, the last first.
+    fn variables(&self) -> Vec<(String, String)> {
+        let lines = self.entries.iter().rev();
+        lines
+            .filter(|(_, key, _)| key == "Environment")
+            .flat_map(|(_, _, value)| command::split(value))
+            .filter_map(|word| {
+                let (name, value) = word.split_once('=')?;
+                Some((name.to_owned(), value.to_owned()))
+            })
+            .collect()
+    }
 }
 
 pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
@@ -74,42 +91,7 @@ pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
             desk.report(line, rule::KILL_MODE, message);
         }
     }
-    let environment = unit
-        .entries
-        .iter()
-        .filter(|(_, key, _)| key == "Environment")
-        .find_map(|(_, _, value)| {
-            let value = value.trim_matches('"');
-            value
-                .split_once('=')
-                .and_then(|(name, value)| command::grace_variable(name, value))
-        });
-    let own = command::grace(&words).or(environment).or(desk.grace);
-    if let Some((line, value)) = unit
-        .last("TimeoutStopSec")
-        .or_else(|| unit.last("TimeoutSec"))
-    {
-        match (command::seconds(value), own) {
-            // Zero means for ever, as does the word.
-            (Some(0), _) | (None, _) if matches!(value, "0" | "infinity") => desk.report(
-                line,
-                rule::UNIT_TIMEOUT,
-                "without a limit a stop that hangs holds up the shutdown of the machine: name a time",
-            ),
-            (Some(given), Some(own)) if given < own => {
-                let server = command::server(&words);
-                let code = if server.is_some() { rule::SERVER_GRACE } else { rule::UNIT_TIMEOUT };
-                let who = server.unwrap_or("the program");
-                let message = format!("systemd kills after {given} s while {who} takes up to {own} s to stop");
-                desk.report(line, code, message);
-            }
-            (Some(given), None) if given < SHORTEST => {
-                let message = format!("{given} s is too short for anything to be finished or saved");
-                desk.report(line, rule::UNIT_TIMEOUT, message);
-            }
-            _ => {}
-        }
-    }
+    timeout(unit, words.clone(), desk);
     if let Some((line, "notify" | "notify-reload")) = unit.last("Type")
         && never_notifies(&words)
     {
@@ -118,6 +100,57 @@ pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
             rule::UNIT_NOTIFY,
             "this program never says READY=1: systemd will kill it at the start time-out; use `Type=exec`, or notify",
         );
+    }
+}
+
+fn timeout(unit: &UnitFile, words: Vec<String>, desk: &mut Desk<'_>) {
+    let start = Start {
+        variables: unit.variables(),
+        ..Start::of(words)
+    };
+    let own = desk.own(&start);
+    let notifies = unit
+        .last("Type")
+        .is_some_and(|(_, kind)| kind.starts_with("notify"));
+    let set = unit
+        .last("TimeoutStopSec")
+        .or_else(|| unit.last("TimeoutSec"));
+    let too_short = |given: u64| {
+        own.as_ref()
+            .filter(|own| given < own.seconds && !(notifies && own.extends_itself()))
+    };
+    let code = match &own {
+        Some(own) if own.is_server => rule::SERVER_GRACE,
+        _ => rule::UNIT_TIMEOUT,
+    };
+    let Some((line, value)) = set else {
+        if let (Some(own), Some((line, _))) = (too_short(DEFAULT), unit.last("ExecStart")) {
+            let message = format!(
+                "systemd kills after {DEFAULT} s while {}: say `TimeoutStopSec=`",
+                own.said()
+            );
+            desk.report_grace(line, code, message, Some(own));
+        }
+        return;
+    };
+    match command::seconds(value) {
+        // Zero means for ever, as does the word.
+        _ if matches!(value, "0" | "infinity") => desk.report(
+            line,
+            rule::UNIT_TIMEOUT,
+            "without a limit a stop that hangs holds up the shutdown of the machine: name a time",
+        ),
+        Some(given) => {
+            if let Some(own) = too_short(given) {
+                let message = format!("systemd kills after {given} s while {}", own.said());
+                desk.report_grace(line, code, message, Some(own));
+            } else if own.is_none() && given < SHORTEST {
+                let message =
+                    format!("{given} s is too short for anything to be finished or saved");
+                desk.report(line, rule::UNIT_TIMEOUT, message);
+            }
+        }
+        None => {}
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::lineage::{self, Ancestor};
 use super::modules::{ModuleId, Modules};
 use super::unit::{FnFlags, Function, Symbol, Unit};
 
@@ -23,7 +24,7 @@ pub(crate) enum Entity {
     /// An async function's unawaited result.
     Coroutine(u32),
     /// Outside the project, in its usual spelling.
-    External(Box<str>),
+    External(Arc<str>),
     Unknown,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Linker<'a> {
     modules: &'a Modules,
     spell: Spell,
     /// Module to the units that make it up.
-    of_module: Arc<FxHashMap<ModuleId, Vec<u32>>>,
+    of_module: Arc<FxHashMap<ModuleId, Arc<[u32]>>>,
     /// First global number of each unit's functions and classes.
     first_function: Arc<[u32]>,
     first_class: Arc<[u32]>,
@@ -57,11 +58,14 @@ impl<'a> Linker<'a> {
         }
         first_function.push(functions);
         first_class.push(classes);
+        let of_module = of_module
+            .into_iter()
+            .map(|(module, units)| (module, units.into()));
         Linker {
             units,
             modules,
             spell,
-            of_module: Arc::new(of_module),
+            of_module: Arc::new(of_module.collect()),
             first_function: first_function.into(),
             first_class: first_class.into(),
             known: FxHashMap::default(),
@@ -176,7 +180,7 @@ impl<'a> Linker<'a> {
         let Ok(index) = item[1..].parse::<u32>() else {
             return Entity::Unknown;
         };
-        let Some([unit]) = self.of_module.get(&module).map(Vec::as_slice) else {
+        let Some([unit]) = self.of_module.get(&module).map(|units| &**units) else {
             return Entity::Unknown;
         };
         let unit = *unit as usize;
@@ -202,6 +206,7 @@ impl<'a> Linker<'a> {
                 {
                     return Entity::Class(class);
                 }
+                "__entered__" => self.member(class, "__enter__", true, depth),
                 _ => self.member(class, name, true, depth),
             },
             Entity::Super(class) => self.inherited(class, name, depth),
@@ -220,7 +225,7 @@ impl<'a> Linker<'a> {
 
     fn in_module(&mut self, module: ModuleId, name: &str, depth: u32) -> Entity {
         let units = self.of_module.get(&module).cloned().unwrap_or_default();
-        for index in &units {
+        for index in units.iter() {
             let unit = &self.units[*index as usize];
             if let Some(symbol) = unit.symbols.get(name) {
                 return self.symbol(*index as usize, *symbol, depth);
@@ -229,7 +234,7 @@ impl<'a> Linker<'a> {
         if let Some(child) = self.modules.child(module, name) {
             return Entity::Module(child);
         }
-        for index in &units {
+        for index in units.iter() {
             let unit = &self.units[*index as usize];
             for star in &unit.stars {
                 let path = format!("{}.{name}", unit.names.get(*star));
@@ -272,6 +277,9 @@ impl<'a> Linker<'a> {
             return Entity::Unknown;
         }
         let (unit, index) = self.class_unit(class);
+        if self.units[unit].classes[index].bases.len() > 1 {
+            return self.among_bases(class, name, depth);
+        }
         for base in &self.units[unit].classes[index].bases {
             let path = self.units[unit].names.get(*base);
             let found = match self.follow(path, depth + 1) {
@@ -285,6 +293,40 @@ impl<'a> Linker<'a> {
             }
         }
         Entity::Unknown
+    }
+
+    /// With several bases the order of look-up is not simply depth first.
+    fn among_bases(&mut self, class: u32, name: &str, depth: u32) -> Entity {
+        let order = lineage::of(class, &mut |class| self.bases(class, depth));
+        for ancestor in order.into_iter().skip(1) {
+            let found = match ancestor {
+                Ancestor::Class(class) => {
+                    let (unit, index) = self.class_unit(class);
+                    match self.units[unit].classes[index].members.get(name) {
+                        Some(symbol) => self.symbol(unit, *symbol, depth + 1),
+                        None => continue,
+                    }
+                }
+                Ancestor::Outside(outside) => self.outside(&format!("{outside}().{name}")),
+                // A base nobody knows may well define the name: do not look past it.
+                Ancestor::Unknown => Entity::Unknown,
+            };
+            return found;
+        }
+        Entity::Unknown
+    }
+
+    fn bases(&mut self, class: u32, depth: u32) -> Vec<Ancestor> {
+        let (unit, index) = self.class_unit(class);
+        let unit = &self.units[unit];
+        let bases = unit.classes[index].bases.iter();
+        bases
+            .map(|base| match self.follow(unit.names.get(*base), depth + 1) {
+                Entity::Class(base) => Ancestor::Class(base),
+                Entity::External(outside) => Ancestor::Outside(outside),
+                _ => Ancestor::Unknown,
+            })
+            .collect()
     }
 
     fn result(&mut self, function: u32, depth: u32) -> Entity {

@@ -16,6 +16,7 @@
 //! Paths are cheap to build while walking a tree and are resolved once each in [`Linker`], when
 //! all files are known. [`Reach`] then spreads what blocks from callee to caller.
 
+mod lineage;
 mod link;
 mod modules;
 mod reach;
@@ -24,4 +25,4 @@ mod unit;
 pub(crate) use link::{Entity, Linker};
 pub(crate) use modules::{ModuleId, Modules};
 pub(crate) use reach::{Leaf, Reach, Target, Targets, blocks, runs, spoken};
-pub(crate) use unit::{Call, CallFlags, Class, FnFlags, Function, Symbol, Unit};
+pub(crate) use unit::{Call, CallFlags, Class, CodeGrace, FnFlags, Function, Symbol, Unit};

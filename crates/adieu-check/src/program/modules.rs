@@ -13,7 +13,7 @@ pub(crate) type ModuleId = u32;
 pub(crate) struct Modules {
     /// Folder or file path without suffix, with `/` between, to its module.
     by_path: FxHashMap<Box<str>, ModuleId>,
-    children: FxHashMap<(ModuleId, Box<str>), ModuleId>,
+    children: FxHashMap<ModuleId, FxHashMap<Box<str>, ModuleId>>,
     /// Folders with an `__init__`: never a place where imports start.
     packages: FxHashSet<Box<str>>,
     /// First folder or file name to where it stands, for imports from beside the importer's tree.
@@ -31,7 +31,8 @@ impl Modules {
         self.by_path.insert(path.into(), id);
         if let Some((parent, name)) = path.rsplit_once('/') {
             let parent = self.id(parent);
-            self.children.insert((parent, name.into()), id);
+            let children = self.children.entry(parent).or_default();
+            children.insert(name.into(), id);
         }
         id
     }
@@ -71,7 +72,8 @@ impl Modules {
 
     /// Makes `child` reachable from `parent` under a name.
     pub(crate) fn adopt(&mut self, parent: ModuleId, name: &str, child: ModuleId) {
-        self.children.entry((parent, name.into())).or_insert(child);
+        let children = self.children.entry(parent).or_default();
+        children.entry(name.into()).or_insert(child);
     }
 
     pub(crate) fn by_path(&self, path: &str) -> Option<ModuleId> {
@@ -79,7 +81,7 @@ impl Modules {
     }
 
     pub(crate) fn child(&self, parent: ModuleId, name: &str) -> Option<ModuleId> {
-        self.children.get(&(parent, Box::from(name))).copied()
+        self.children.get(&parent)?.get(name).copied()
     }
 
     /// The module that an absolute import of `name` (one segment) finds from a file in `folder`.
@@ -88,26 +90,23 @@ impl Modules {
     /// anywhere in the project if only one has the name. A name that is also a known library
     /// (`famous`) is only taken from the importer's own tree.
     pub(crate) fn top(&self, folder: &str, name: &str, famous: bool) -> Option<ModuleId> {
+        // Most imports are of other people's packages: one look and done.
+        let places = self.tops.get(name)?;
+        let parent = |place: &'_ str| place.len().saturating_sub(name.len() + 1);
         let mut at = folder;
         loop {
-            if !self.packages.contains(at) {
-                let candidate = if at.is_empty() {
-                    name.to_owned()
-                } else {
-                    format!("{at}/{name}")
-                };
-                if let Some(id) = self.by_path(&candidate) {
-                    return Some(id);
-                }
+            let near = places.iter().find(|place| place[..parent(place)] == *at);
+            if let Some(near) = near {
+                return self.by_path(near);
             }
             match at.rsplit_once('/') {
-                Some((parent, _)) => at = parent,
+                Some((above, _)) => at = above,
                 None if !at.is_empty() => at = "",
                 None => break,
             }
         }
-        match self.tops.get(name).map(Vec::as_slice) {
-            Some([only]) if !famous => self.by_path(only),
+        match places.as_slice() {
+            [only] if !famous => self.by_path(only),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Spreads what blocks from callee to caller, and tells the way back down.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -25,7 +27,7 @@ pub(crate) struct Leaf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Outside the project, in its usual spelling.
-    Leaf(Leaf, Box<str>),
+    Leaf(Leaf, Arc<str>),
     Function(u32),
 }
 

@@ -104,6 +104,8 @@ impl FnFlags {
     pub(crate) const FOREVER: FnFlags = FnFlags(64);
     /// Starts the program.
     pub(crate) const ENTRY: FnFlags = FnFlags(128);
+    /// Runs in a thread of its own: a thread's `run`, a request handler that is no coroutine.
+    pub(crate) const IN_THREAD: FnFlags = FnFlags(256);
 
     pub(crate) fn has(self, other: FnFlags) -> bool {
         self.0 & other.0 != 0
@@ -166,6 +168,20 @@ pub(crate) struct Facts {
     pub(crate) mains: Vec<(NameId, Place)>,
     /// Starts a runtime of its own: `#[tokio::main]`.
     pub(crate) serves: bool,
+    /// Where the code says how long its stop may take.
+    pub(crate) graces: Vec<CodeGrace>,
+}
+
+/// How long a program gives itself to stop, as its code says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodeGrace {
+    /// None when the code says it in a way that only running it would tell.
+    pub(crate) seconds: Option<u64>,
+    pub(crate) place: Place,
+    /// Who takes it.
+    pub(crate) server: &'static str,
+    /// The setting, as it is called there.
+    pub(crate) setting: &'static str,
 }
 
 impl Unit {

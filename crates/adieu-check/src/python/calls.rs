@@ -52,7 +52,7 @@ impl<'a> Reader<'a, '_> {
                 inner.set(CallFlags::SPAWNED);
             }
             inner
-        } else if has_path && consumes(&path) {
+        } else if has_path && consumes(&path) || is_join(&call.func) {
             CallFlags::ITERATED
         } else if is_spawn_method(&call.func) {
             CallFlags::SPAWNED
@@ -86,9 +86,18 @@ impl<'a> Reader<'a, '_> {
         let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
             return;
         };
-        let is_name = matches!(argument, Expr::Name(_) | Expr::Attribute(_));
-        let path = is_name.then(|| self.scopes.path(argument)).flatten();
-        if let Some(path) = path.filter(|path| path.starts_with('@')) {
+        let path = match argument {
+            Expr::Name(_) | Expr::Attribute(_) => self.scopes.path(argument),
+            // `lambda: work(x)` is work, and so is a partial of it.
+            Expr::Lambda(lambda) if flags.has(CallFlags::HANDED) => match &*lambda.body {
+                Expr::Call(call) => self.scopes.path(&call.func),
+                _ => None,
+            },
+            Expr::Call(call) if is_partial(&call.func) => self.scopes.path(argument),
+            _ => None,
+        };
+        let counts = |path: &String| path.starts_with('@') || path.as_str() == "asyncio.run";
+        if let Some(path) = path.filter(counts) {
             let target = self.unit.names.add(&path);
             let place = self.place(argument);
             let call = Call {
@@ -100,10 +109,37 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// `with thing:` of a class of the project calls two of its methods.
+    pub(super) fn note_entered(&mut self, context: &'a Expr) {
+        let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
+            return;
+        };
+        let path = self.scopes.path(context);
+        if let Some(path) = path.filter(|path| path.starts_with('@')) {
+            let place = self.place(context);
+            // Not `__enter__`, whose value is taken for the object itself.
+            for method in ["__entered__", "__exit__"] {
+                let call = Call {
+                    target: self.unit.names.add(&format!("{path}.{method}")),
+                    place,
+                    flags: CallFlags::default(),
+                };
+                self.unit.functions[function as usize].calls.push(call);
+            }
+        }
+    }
+
     pub(super) fn visit_with(&mut self, expr: &'a Expr, flags: CallFlags) {
         match expr {
             Expr::Call(call) => self.add_call(call, flags),
-            Expr::Starred(starred) => self.visit_with(&starred.value, flags),
+            Expr::Starred(starred) => {
+                let mut flags = flags;
+                flags.set(CallFlags::ITERATED);
+                self.visit_with(&starred.value, flags);
+            }
+            Expr::Generator(comp) if flags.has(CallFlags::ITERATED) => {
+                self.visit_comprehensions(&comp.generators, &[&comp.elt]);
+            }
             _ => self.visit_expr(expr),
         }
     }
@@ -113,6 +149,7 @@ impl<'a> Reader<'a, '_> {
         if let Expr::Attribute(attribute) = &*call.func {
             self.note_method(attribute.attr.as_str());
         }
+        self.note_grace(call, path);
         match path {
             "asyncio.get_running_loop" | "asyncio.current_task" | "asyncio._get_running_loop"
             | "sniffio.current_async_library" => {
@@ -133,8 +170,12 @@ impl<'a> Reader<'a, '_> {
             "signal.sigwait" | "anyio.open_signal_receiver" | "uvicorn.run" | "uvicorn.Server"
             | "hypercorn.asyncio.serve" | "aiorun.run" | "granian.Granian" => self.unit.facts.handles_signals = true,
             "fastapi.FastAPI" | "starlette.applications.Starlette" | "aiohttp.web.Application" | "aiohttp.web.run_app"
-            | "litestar.Litestar" | "quart.Quart" | "sanic.Sanic" => self.unit.facts.handles_signals = true,
+            | "litestar.Litestar" | "quart.Quart" | "sanic.Sanic" => {
+                self.unit.facts.handles_signals = true;
+                self.unit.facts.serves = true;
+            }
             "asyncio.run" if self.frames.is_empty() => {
+                self.unit.facts.serves = true;
                 if let Some(Expr::Call(main)) = call.arguments.args.first()
                     && let Some(main) = self.scopes.path(&main.func)
                 {
@@ -231,6 +272,12 @@ fn polls(call: &ExprCall) -> bool {
         })
 }
 
+/// `", ".join(...)`
+fn is_join(func: &Expr) -> bool {
+    matches!(func, Expr::Attribute(attribute)
+        if attribute.attr.as_str() == "join" && attribute.value.is_string_literal_expr())
+}
+
 fn consumes(path: &str) -> bool {
     matches!(
         path.strip_prefix("builtins."),
@@ -256,6 +303,14 @@ fn called_back(method: &str) -> Option<usize> {
         "call_soon" | "call_soon_threadsafe" => Some(0),
         "call_later" | "call_at" | "add_signal_handler" | "add_reader" | "add_writer" => Some(1),
         _ => None,
+    }
+}
+
+fn is_partial(func: &Expr) -> bool {
+    match func {
+        Expr::Name(name) => name.id.as_str() == "partial",
+        Expr::Attribute(attribute) => attribute.attr.as_str() == "partial",
+        _ => false,
     }
 }
 

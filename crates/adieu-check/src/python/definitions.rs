@@ -20,6 +20,10 @@ impl<'a> Reader<'a, '_> {
             }
         }
         let mut flags = self.flags(def);
+        let in_thread = def.name.as_str() == "run" && self.in_thread_class();
+        if in_thread || self.is_pooled(def) {
+            flags.set(FnFlags::IN_THREAD);
+        }
         let index = self.unit.functions.len() as u32;
         let in_class = match self.scopes.stack.last() {
             Some(Scope {
@@ -46,7 +50,9 @@ impl<'a> Reader<'a, '_> {
             bare_cleanups: Vec::new(),
             in_place_save: None,
         });
-        self.define(def.name.as_str(), Symbol::Function(index), in_class);
+        if !self.is_companion(def) {
+            self.define(def.name.as_str(), Symbol::Function(index), in_class);
+        }
 
         let mut names = FxHashMap::default();
         let mut globals = Vec::new();
@@ -116,6 +122,20 @@ impl<'a> Reader<'a, '_> {
         flags
     }
 
+    /// Goes by the name of another function without taking its place: an overload, the setter of a
+    /// property.
+    fn is_companion(&self, def: &StmtFunctionDef) -> bool {
+        def.decorator_list
+            .iter()
+            .any(|decorator| match &decorator.expression {
+                Expr::Name(name) => name.id.as_str() == "overload",
+                Expr::Attribute(attribute) => {
+                    matches!(attribute.attr.as_str(), "setter" | "deleter" | "overload")
+                }
+                _ => false,
+            })
+    }
+
     pub(super) fn bind_self(
         &mut self,
         def: &'a StmtFunctionDef,
@@ -146,6 +166,38 @@ impl<'a> Reader<'a, '_> {
         let path = format!("@{}${class}{instance}", self.unit.module);
         names.insert(first, Some(path.into()));
         kind.is_none().then(|| first.into())
+    }
+
+    /// Inside a class that is a thread.
+    fn in_thread_class(&self) -> bool {
+        let Some(Scope {
+            owner: Owner::Class(class),
+            ..
+        }) = self.scopes.stack.last()
+        else {
+            return false;
+        };
+        let bases = &self.unit.classes[*class as usize].bases;
+        bases
+            .iter()
+            .any(|base| self.unit.names.get(*base) == "threading.Thread")
+    }
+
+    /// An ordinary function that answers requests: its framework calls it in a thread.
+    fn is_pooled(&self, def: &StmtFunctionDef) -> bool {
+        let is_route = |decorator: &Expr| match decorator {
+            Expr::Call(call) => matches!(&*call.func, Expr::Attribute(attribute)
+                if matches!(attribute.attr.as_str(), "get" | "post" | "put" | "delete" | "patch" | "api_route")),
+            _ => false,
+        };
+        !def.is_async
+            && def.decorator_list.iter().any(|d| is_route(&d.expression))
+            && self
+                .scopes
+                .top
+                .values()
+                .flatten()
+                .any(|path| path.starts_with("fastapi."))
     }
 
     pub(super) fn annotate(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ruff_python_ast::token::{TokenKind, Tokens};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Comprehension, ExceptHandler, Expr, Stmt, StmtTry, StmtWith};
 use ruff_text_size::Ranged;
@@ -28,17 +29,25 @@ pub(crate) fn extract(
     is_test: bool,
 ) -> Unit {
     let mut unit = Unit::new(Arc::clone(path), module);
-    if depth::too_deep(source, Syntax::Python) {
+    let too_deep = |mut unit: Unit| {
         unit.findings.push(Finding::new(
             path,
             Place::TOP,
             rule::SYNTAX,
             "is nested too deeply to be checked",
         ));
-        return unit;
+        unit
+    };
+    if source.len() > PARSED_AT_ONCE && depth::too_deep(source, Syntax::Python) {
+        return too_deep(unit);
     }
     let parsed =
         ruff_python_parser::parse_unchecked_source(source, ruff_python_ast::PySourceType::Python);
+    if has_long_line(parsed.tokens()) && depth::too_deep(source, Syntax::Python) {
+        // The parser grows its stack; to walk or even to drop such a tree would not.
+        std::mem::forget(parsed);
+        return too_deep(unit);
+    }
     let lines = Lines::new(source);
     if let Some(error) = parsed.errors().first() {
         let place = lines.place(source, error.location.start().to_usize());
@@ -72,6 +81,7 @@ pub(crate) fn extract(
     };
     let mut reader = Reader {
         source,
+        body,
         lines: &lines,
         unit,
         scopes,
@@ -92,6 +102,22 @@ pub(crate) fn extract(
     reader.unit
 }
 
+/// Larger files are measured before they are parsed: a tree of millions of levels is memory too.
+const PARSED_AT_ONCE: usize = 256 * 1024;
+
+/// Whether any logical line has more tokens than a tree may have levels. Hardly one has.
+fn has_long_line(tokens: &Tokens) -> bool {
+    let mut length = 0;
+    tokens.len() > depth::DEEPEST
+        && tokens.iter().any(|token| {
+            length = match token.kind() {
+                TokenKind::Newline => 0,
+                _ => length + 1,
+            };
+            length > depth::DEEPEST
+        })
+}
+
 /// The function being read.
 #[derive(Debug)]
 pub(crate) struct Frame {
@@ -107,9 +133,26 @@ pub(crate) struct Frame {
     pub(super) outer_finally: u32,
 }
 
+impl Frame {
+    /// Code whose calls happen who knows where.
+    fn elsewhere(outer_branch: u32, outer_finally: u32) -> Frame {
+        Frame {
+            function: None,
+            is_async: false,
+            knows_loop: false,
+            generates: false,
+            self_name: None,
+            outer_branch,
+            outer_finally,
+        }
+    }
+}
+
 /// The state of one pass.
 pub(crate) struct Reader<'a, 'm> {
     pub(crate) source: &'a str,
+    /// The statements of the module.
+    pub(crate) body: &'a [Stmt],
     pub(crate) lines: &'a Lines,
     pub(crate) unit: Unit,
     pub(crate) scopes: Scopes<'a, 'm>,
@@ -151,6 +194,7 @@ impl<'a> Reader<'a, '_> {
             self.visit_with(&item.context_expr, flags);
             if !stmt.is_async {
                 self.note_held(item, stmt);
+                self.note_entered(&item.context_expr);
             }
             if let Some(target) = &item.optional_vars {
                 let enter = if stmt.is_async {
@@ -190,7 +234,11 @@ impl<'a> Reader<'a, '_> {
         self.finally_depth -= 1;
     }
 
-    fn visit_comprehensions(&mut self, generators: &'a [Comprehension], elements: &[&'a Expr]) {
+    pub(super) fn visit_comprehensions(
+        &mut self,
+        generators: &'a [Comprehension],
+        elements: &[&'a Expr],
+    ) {
         let mut names = FxHashMap::default();
         for generator in generators {
             bindings::collect_target(&generator.target, &mut names);
@@ -218,12 +266,14 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             Stmt::ClassDef(def) => self.visit_class(def),
             Stmt::Import(_) | Stmt::ImportFrom(_) => self.bind_import(stmt),
             Stmt::Assign(assign) => {
+                rules::check_thrown_away(self, assign);
                 self.visit_expr(&assign.value);
                 let value = self.scopes.value(&assign.value);
                 let is_none = assign.value.is_none_literal_expr();
                 for target in &assign.targets {
                     self.visit_expr(target);
                     self.assign(target, value.clone(), is_none);
+                    self.note_grace_setting(target, &assign.value);
                 }
             }
             Stmt::AnnAssign(assign) => {
@@ -291,25 +341,30 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                     owner: Owner::Function(None),
                     names,
                 });
-                self.frames.push(Frame {
-                    function: None,
-                    is_async: false,
-                    knows_loop: false,
-                    generates: false,
-                    self_name: None,
-                    outer_branch: self.branch_depth,
-                    outer_finally: self.finally_depth,
-                });
+                self.frames
+                    .push(Frame::elsewhere(self.branch_depth, self.finally_depth));
                 self.visit_expr(&lambda.body);
                 self.frames.pop();
                 self.scopes.stack.pop();
             }
             Expr::ListComp(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
             Expr::SetComp(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
-            Expr::Generator(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
+            // Its body runs where it is iterated, and that is not here.
+            Expr::Generator(comp) => {
+                if let Some(first) = comp.generators.first() {
+                    self.visit_expr(&first.iter);
+                }
+                self.frames
+                    .push(Frame::elsewhere(self.branch_depth, self.finally_depth));
+                self.visit_comprehensions(&comp.generators, &[&comp.elt]);
+                self.frames.pop();
+            }
             Expr::Named(named) => {
                 self.visit_expr(&named.value);
                 let value = self.scopes.value(&named.value);
+                if let Expr::Name(name) = &*named.target {
+                    self.scopes.make_local(name.id.as_str());
+                }
                 self.assign(&named.target, value, false);
             }
             // Nothing inside can call.

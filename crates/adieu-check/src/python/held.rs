@@ -106,6 +106,10 @@ impl<'a> Reader<'a, '_> {
         }
         for (name, path) in bound {
             let Some(path) = path.filter(|path| known::leads_somewhere(path)) else {
+                // On another platform or version it is something else.
+                if self.branch_depth > 0 {
+                    self.unit.symbols.insert(name.into(), Symbol::Unknown);
+                }
                 continue;
             };
             let id = self.unit.names.add(&path);

@@ -5,6 +5,7 @@ mod blocking;
 mod calls;
 mod definitions;
 mod extract;
+mod grace;
 mod held;
 mod imports;
 mod known;

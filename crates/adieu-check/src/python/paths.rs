@@ -11,27 +11,30 @@ use crate::program::ModuleId;
 const LONGEST: usize = 200;
 
 /// Builtins that matter to some rule; a path for every `len` would only cost.
-const BUILTINS: &[&str] = &[
-    "open",
-    "input",
-    "exit",
-    "quit",
-    "staticmethod",
-    "classmethod",
-    "property",
-    "print",
-    "list",
-    "tuple",
-    "set",
-    "sum",
-    "any",
-    "all",
-    "next",
-    "sorted",
-    "dict",
-    "max",
-    "min",
-];
+fn is_builtin(name: &str) -> bool {
+    matches!(
+        name,
+        "open"
+            | "input"
+            | "exit"
+            | "quit"
+            | "staticmethod"
+            | "classmethod"
+            | "property"
+            | "print"
+            | "list"
+            | "tuple"
+            | "set"
+            | "sum"
+            | "any"
+            | "all"
+            | "next"
+            | "sorted"
+            | "dict"
+            | "max"
+            | "min"
+    )
+}
 
 /// Everything needed to say what a name means at some point of a file.
 pub(crate) struct Scopes<'a, 'm> {
@@ -72,7 +75,7 @@ impl<'a> Scopes<'a, '_> {
             Some(Some(path)) => out.push_str(path),
             Some(None) => self.own(name, out),
             // A star import hardly ever hides a builtin.
-            None if BUILTINS.contains(&name) => {
+            None if is_builtin(name) => {
                 out.push_str("builtins.");
                 out.push_str(name);
             }
@@ -108,7 +111,14 @@ impl<'a> Scopes<'a, '_> {
                         .class()
                         .is_some_and(|class| write!(out, "@{}${class}~", self.module).is_ok());
                 }
+                let start = out.len();
                 self.path_into(&call.func, out) && {
+                    // Calling a partial calls what it was made from.
+                    if out[start..] == *"functools.partial" {
+                        out.truncate(start);
+                        let inner = call.arguments.args.first();
+                        return inner.is_some_and(|inner| self.path_into(inner, out));
+                    }
                     out.push_str("()");
                     true
                 }
@@ -211,6 +221,18 @@ impl<'a> Scopes<'a, '_> {
                 }
             }
             _ => None,
+        }
+    }
+
+    /// An assignment inside an expression makes its name the function's own, from here on.
+    pub(crate) fn make_local(&mut self, name: &'a str) {
+        let function = self.stack.iter_mut().rev();
+        let mut function =
+            function.skip_while(|scope| matches!(scope.owner, Owner::Function(None)));
+        if let Some(scope) = function.next()
+            && matches!(scope.owner, Owner::Function(_))
+        {
+            scope.names.entry(name).or_insert(None);
         }
     }
 

@@ -20,7 +20,16 @@ struct Project<'a> {
     linker: Linker<'a>,
     targets: Targets,
     reach: Reach,
+    edges: Vec<Edge<'a>>,
     found: Vec<Finding>,
+}
+
+/// A call that leads to a function of the project.
+#[derive(Clone, Copy)]
+struct Edge<'a> {
+    caller: u32,
+    callee: u32,
+    call: &'a Call,
 }
 
 /// All findings that need more than one function.
@@ -28,11 +37,13 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules) -> Vec<Finding> {
     let linker = Linker::new(units, modules, spelling::spell);
     let targets = Targets::resolve(&linker, units, blocking::blocking);
     let reach = Reach::new(&linker, units, &targets);
+    let edges = edges(&linker, units, &targets);
     let mut project = Project {
         units,
         linker,
         targets,
         reach,
+        edges,
         found: Vec::new(),
     };
     project.blocking();
@@ -121,34 +132,12 @@ impl<'a> Project<'a> {
         }
     }
 
-    /// Calls that lead to a function of the project, with the unit they stand in.
-    fn edges(&self) -> impl Iterator<Item = (usize, u32, &'a Call, u32)> + '_ {
-        self.units
-            .iter()
-            .enumerate()
-            .flat_map(move |(unit_index, unit)| {
-                unit.functions
-                    .iter()
-                    .enumerate()
-                    .flat_map(move |(index, function)| {
-                        let caller = self.linker.function_number(unit_index, index);
-                        function.calls.iter().filter_map(move |call| {
-                            match self.targets.of(unit_index, call) {
-                                Some(Target::Function(callee)) => {
-                                    Some((unit_index, caller, call, *callee))
-                                }
-                                _ => None,
-                            }
-                        })
-                    })
-            })
-    }
-
     fn cleanups(&mut self) {
         let spawned: FxHashSet<u32> = self
-            .edges()
-            .filter(|(_, _, call, _)| call.flags.has(CallFlags::SPAWNED))
-            .map(|(_, _, _, callee)| callee)
+            .edges
+            .iter()
+            .filter(|edge| edge.call.flags.has(CallFlags::SPAWNED))
+            .map(|edge| edge.callee)
             .collect();
         let mut spawned: Vec<u32> = spawned.into_iter().collect();
         spawned.sort_unstable();
@@ -174,15 +163,23 @@ impl<'a> Project<'a> {
     }
 
     fn saves(&mut self) {
-        let on_the_way_out: FxHashSet<u32> = self
-            .edges()
-            .filter(|(_, caller, call, _)| {
-                call.flags.has(CallFlags::IN_FINALLY)
-                    || is_stop(&self.linker.function(*caller).1.name)
-            })
-            .map(|(_, _, _, callee)| callee)
+        let numbers = 0..self.linker.function_count() as u32;
+        let saves: FxHashSet<u32> = numbers
+            .filter(|number| self.linker.function(*number).1.in_place_save.is_some())
             .collect();
-        for number in 0..self.linker.function_count() as u32 {
+        let on_the_way_out: FxHashSet<u32> = self
+            .edges
+            .iter()
+            .filter(|edge| saves.contains(&edge.callee))
+            .filter(|edge| {
+                edge.call.flags.has(CallFlags::IN_FINALLY)
+                    || is_stop(&self.linker.function(edge.caller).1.name)
+            })
+            .map(|edge| edge.callee)
+            .collect();
+        let mut saves: Vec<u32> = saves.into_iter().collect();
+        saves.sort_unstable();
+        for number in saves {
             let (unit, function) = self.linker.function(number);
             let Some(place) = function.in_place_save else {
                 continue;
@@ -203,38 +200,100 @@ impl<'a> Project<'a> {
         }
     }
 
-    /// Loops started off the main path: in a thread, or in a helper that no entry point calls.
+    /// Loops started off the main path: in a thread beside the loop that serves.
     fn second_loops(&mut self) {
+        let on_loop = self.on_loop();
         let mut found = Vec::new();
-        for (unit_index, _, call, callee) in self.edges() {
-            let starts = self
-                .reach
-                .codes(callee)
-                .any(|code| code == rule::NESTED_LOOP);
-            let (_, function) = self.linker.function(callee);
-            if call.flags.has(CallFlags::HANDED) && starts && !function.flags.has(FnFlags::TEST) {
-                let unit = &self.units[unit_index];
-                let message = format!(
-                    "`{}` runs a second event loop in a thread: a stop of the first one does not reach it; use \
-                     `asyncio.run_coroutine_threadsafe` or a task",
-                    function.name
-                );
-                let mut finding = Finding::new(&unit.path, call.place, rule::SECOND_LOOP, message);
-                finding.trace =
-                    self.reach
-                        .trace(&self.linker, &self.targets, callee, rule::NESTED_LOOP);
-                found.push(finding);
+        for (index, unit) in self.units.iter().enumerate() {
+            for (at, function) in unit.functions.iter().enumerate() {
+                let number = self.linker.function_number(index, at);
+                let beside = on_loop[number as usize] || unit.facts.serves;
+                // Only a framework takes a handler over, and it has a loop.
+                let in_thread = function.flags.has(FnFlags::IN_THREAD)
+                    && (beside || function.flags.has(FnFlags::OPAQUE));
+                if function.flags.has(FnFlags::TEST) || !beside && !in_thread {
+                    continue;
+                }
+                let calls = function.calls.iter().filter(|call| {
+                    let handed = call.flags.has(CallFlags::HANDED);
+                    handed && beside || in_thread && !handed
+                });
+                found.extend(calls.filter_map(|call| self.second_loop(index, call)));
             }
         }
         self.found.append(&mut found);
     }
 
+    /// The loop that a call starts in a thread, if it does.
+    fn second_loop(&self, unit: usize, call: &Call) -> Option<Finding> {
+        let (name, way) = match self.targets.of(unit, call)? {
+            Target::Function(callee) => {
+                let function = self.linker.function(*callee).1;
+                let starts = self.reach.codes(*callee).any(|c| c == rule::NESTED_LOOP);
+                let runs = call.flags.has(CallFlags::HANDED) || runs(function.flags, call);
+                if !starts || !runs || function.flags.has(FnFlags::TEST) {
+                    return None;
+                }
+                let way = self
+                    .reach
+                    .trace(&self.linker, &self.targets, *callee, rule::NESTED_LOOP);
+                (function.name.to_string(), way)
+            }
+            Target::Leaf(leaf, outside)
+                if leaf.code == rule::NESTED_LOOP && !outside.ends_with("new_event_loop") =>
+            {
+                (spoken(outside), Vec::new())
+            }
+            Target::Leaf(..) => return None,
+        };
+        let message = format!(
+            "`{name}` runs a second event loop in a thread: a stop of the first one does not reach it; use \
+             `asyncio.run_coroutine_threadsafe` or a task"
+        );
+        let path = &self.units[unit].path;
+        let mut finding = Finding::new(path, call.place, rule::SECOND_LOOP, message);
+        if !way.is_empty() {
+            let first = Step {
+                path: path.clone(),
+                place: call.place,
+                call: name,
+            };
+            finding.trace = std::iter::once(first).chain(way).collect();
+        }
+        Some(finding)
+    }
+
+    /// By number: coroutines, and what they call on the spot.
+    fn on_loop(&self) -> Vec<bool> {
+        let functions = self.units.iter().flat_map(|unit| &unit.functions);
+        let flags: Vec<FnFlags> = functions.map(|function| function.flags).collect();
+        let mut on_loop = vec![false; flags.len()];
+        let is_async = |number: &u32| flags[*number as usize].has(FnFlags::ASYNC);
+        let mut next: Vec<u32> = (0..flags.len() as u32).filter(is_async).collect();
+        while let Some(number) = next.pop() {
+            if std::mem::replace(&mut on_loop[number as usize], true) {
+                continue;
+            }
+            // The edges are in the order of their callers.
+            let first = self.edges.partition_point(|edge| edge.caller < number);
+            let own = self.edges[first..]
+                .iter()
+                .take_while(|edge| edge.caller == number);
+            next.extend(
+                own.filter(|edge| runs(flags[edge.callee as usize], edge.call))
+                    .map(|edge| edge.callee),
+            );
+        }
+        on_loop
+    }
+
     /// Programs that run for ever and never hear of SIGTERM.
     fn mains(&mut self) {
+        let has_main = self.units.iter().any(|unit| !unit.facts.mains.is_empty());
         let mut awaits: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for (_, caller, call, callee) in self.edges() {
-            if !call.flags.has(CallFlags::HANDED) {
-                awaits.entry(caller).or_default().push(callee);
+        for edge in self.edges.iter().filter(|_| has_main) {
+            if !edge.call.flags.has(CallFlags::HANDED) {
+                awaits.entry(edge.caller).or_default().push(edge.callee);
             }
         }
         for unit in self.units {
@@ -267,6 +326,26 @@ impl<'a> Project<'a> {
             }
         }
     }
+}
+
+/// All edges, in the order of their callers.
+fn edges<'a>(linker: &Linker<'a>, units: &'a [Unit], targets: &Targets) -> Vec<Edge<'a>> {
+    let mut edges = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        for (at, function) in unit.functions.iter().enumerate() {
+            let caller = linker.function_number(index, at);
+            for call in &function.calls {
+                if let Some(Target::Function(callee)) = targets.of(index, call) {
+                    edges.push(Edge {
+                        caller,
+                        callee: *callee,
+                        call,
+                    });
+                }
+            }
+        }
+    }
+    edges
 }
 
 /// A main may read its settings before it first awaits: there is no other task to hold up.

@@ -32,7 +32,8 @@ pub(crate) fn spell(path: &str) -> Option<String> {
     if path.ends_with(".__truediv__()") && !path.starts_with("pathlib.") {
         return None;
     }
-    for (from, to) in RENAMED {
+    let root = path.split(['.', '(']).next().unwrap_or(path);
+    for (from, to) in RENAMED.iter().filter(|_| is_renamed(root)) {
         if let Some(rest) = path.strip_prefix(from)
             && (rest.is_empty() || rest.starts_with(['.', '(']))
         {
@@ -40,6 +41,24 @@ pub(crate) fn spell(path: &str) -> Option<String> {
         }
     }
     spell_path(path.to_owned())
+}
+
+/// First segments of what has another spelling: most paths have none.
+fn is_renamed(root: &str) -> bool {
+    matches!(
+        root,
+        "pathlib"
+            | "requests"
+            | "concurrent"
+            | "asyncio"
+            | "posixpath"
+            | "ntpath"
+            | "redis"
+            | "pymongo"
+            | "sqlalchemy"
+            | "multiprocessing"
+            | "httpx"
+    )
 }
 
 fn spell_path(path: String) -> Option<String> {

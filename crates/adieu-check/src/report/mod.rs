@@ -1,5 +1,6 @@
 //! How findings are written: for people, for programs, for code hosts.
 
+mod causes;
 mod github;
 mod json;
 mod sarif;
@@ -7,6 +8,8 @@ mod text;
 
 use std::fmt;
 use std::io::{self, Write};
+
+pub use causes::Cause;
 
 use crate::check::Outcome;
 

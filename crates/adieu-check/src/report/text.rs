@@ -2,9 +2,19 @@
 
 use std::io::{self, Write};
 
-use crate::check::Outcome;
+use rustc_hash::FxHashMap;
 
+use crate::check::Outcome;
+use crate::finding::{Finding, Place, Step};
+use crate::rule::Code;
+
+/// Ways shorter than this are shown as often as they are met.
+const WORTH_FOLDING: usize = 2;
+
+/// Many coroutines may call into one function that blocks. Each call is a finding of its own,
+/// because each holds up the loop; the way they share is shown once.
 pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let mut shown: FxHashMap<(Code, &str, Place), &Finding> = FxHashMap::default();
     for finding in &outcome.findings {
         let place = finding.place;
         writeln!(
@@ -12,14 +22,36 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             "{}:{}:{}: {} {}",
             finding.path, place.line, place.column, finding.code, finding.message
         )?;
-        for (depth, step) in finding.trace.iter().enumerate().skip(1) {
-            let indent = "  ".repeat(depth);
-            writeln!(
+        way(finding, &mut shown, out)?;
+    }
+    Ok(())
+}
+
+fn way<'a>(
+    finding: &'a Finding,
+    shown: &mut FxHashMap<(Code, &'a str, Place), &'a Finding>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let key = |step: &'a Step| (finding.code, &*step.path, step.place);
+    for (depth, step) in finding.trace.iter().enumerate().skip(1) {
+        let indent = "  ".repeat(depth);
+        let left = finding.trace.len() - depth;
+        if left >= WORTH_FOLDING
+            && let Some(first) = shown.get(&key(step))
+        {
+            let place = first.place;
+            return writeln!(
                 out,
-                "{indent}{}:{}:{}: {}",
-                step.path, step.place.line, step.place.column, step.call
-            )?;
+                "{indent}and on as from {}:{}:{}",
+                first.path, place.line, place.column
+            );
         }
+        writeln!(
+            out,
+            "{indent}{}:{}:{}: {}",
+            step.path, step.place.line, step.place.column, step.call
+        )?;
+        shown.entry(key(step)).or_insert(finding);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprLoop, Local, Macro, Stmt, Token};
 
 use super::items::{self, Reader};
-use super::{known, select};
+use super::{grace, guards, known, select};
 use crate::finding::Finding;
 use crate::program::{Call, CallFlags, FnFlags};
 use crate::rule::{self, Code};
@@ -21,16 +21,20 @@ pub(crate) struct Body<'r, 'c> {
     is_async: bool,
     loops: u32,
     awaited: bool,
+    /// In a main before its first await: nothing else runs yet.
+    starting: bool,
 }
 
 impl<'r, 'c> Body<'r, 'c> {
     pub(crate) fn read(reader: &'r mut Reader<'c>, function: u32, is_async: bool, block: &Block) {
+        let flags = reader.unit.functions[function as usize].flags;
         let mut body = Body {
             reader,
             function: Some(function),
             is_async,
             loops: 0,
             awaited: false,
+            starting: is_async && flags.has(FnFlags::ENTRY),
         };
         body.visit_block(block);
     }
@@ -83,6 +87,9 @@ impl<'r, 'c> Body<'r, 'c> {
         if zero {
             flags.set(CallFlags::POLLS);
         }
+        if self.starting {
+            flags.set(CallFlags::AT_START);
+        }
         flags
     }
 
@@ -101,6 +108,7 @@ impl<'r, 'c> Body<'r, 'c> {
             is_async,
             loops: 0,
             awaited: false,
+            starting: false,
         };
         read(&mut inner);
     }
@@ -133,39 +141,25 @@ impl<'r, 'c> Body<'r, 'c> {
         }
     }
 
-    /// `let guard = mutex.lock()...;` and later an await in the same block.
+    /// Std guards that live across an await of this block.
     fn guards(&mut self, block: &Block) {
-        for (index, stmt) in block.stmts.iter().enumerate() {
-            let Stmt::Local(Local {
-                pat,
-                init: Some(init),
-                ..
-            }) = stmt
-            else {
-                continue;
-            };
-            let Some(mutex) = guarded(&init.expr) else {
-                continue;
-            };
-            let Some(path) = self.reader.scopes.path(mutex) else {
-                continue;
-            };
-            let name = match pat {
-                syn::Pat::Ident(ident) => ident.ident.to_string(),
-                _ => continue,
-            };
-            for later in &block.stmts[index + 1..] {
-                if drops(later, &name) {
-                    break;
-                }
-                if has_await(later) {
-                    self.add(
-                        &format!("{path}.__hold__"),
-                        init.expr.span(),
-                        CallFlags::default(),
-                    );
-                    break;
-                }
+        for (mutex, span) in guards::across_await(block) {
+            if let Some(path) = self.reader.scopes.path(mutex) {
+                self.add(&format!("{path}.__hold__"), span, CallFlags::default());
+            }
+        }
+    }
+
+    /// A guard in what an `if let`, `match` or loop looks at lives as long as its body.
+    fn held_over(&mut self, looked_at: &Expr, body: &dyn Fn(&mut Ways)) {
+        let mut ways = Ways::default();
+        body(&mut ways);
+        if !self.is_async || !ways.awaits {
+            return;
+        }
+        for (mutex, span) in guards::in_expression(looked_at) {
+            if let Some(path) = self.reader.scopes.path(mutex) {
+                self.add(&format!("{path}.__hold__"), span, CallFlags::default());
             }
         }
     }
@@ -274,6 +268,8 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 let flags = self.flags(&call.args);
                 if let Some(path) = self.reader.scopes.path(&call.func) {
                     self.made_runtime(&path, call.func.span());
+                    // From here on there is another task.
+                    self.starting &= !matches!(path.as_str(), "tokio.spawn" | "tokio.task.spawn");
                     if path == "std.process.exit" && self.is_async && !self.in_main() {
                         self.report(
                             call.func.span(),
@@ -290,6 +286,12 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 let method = call.method.to_string();
                 match self.reader.scopes.path(&call.receiver) {
                     Some(receiver) => {
+                        if !self.is_test() {
+                            let reader = &mut *self.reader;
+                            let grace =
+                                grace::of_call(call, &receiver, &reader.scopes, &reader.durations);
+                            reader.unit.facts.graces.extend(grace);
+                        }
                         let path = format!("{receiver}.{method}");
                         self.made_runtime(&path, call.method.span());
                         self.add(&path, call.method.span(), flags);
@@ -306,6 +308,7 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 self.awaited = true;
                 self.visit_expr(&inner.base);
                 self.awaited = false;
+                self.starting = false;
             }
             Expr::Async(block) => self.apart(true, |body| body.visit_block(&block.block)),
             Expr::Closure(closure) => {
@@ -328,7 +331,16 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 self.visit_block(body);
                 self.loops -= 1;
             }
+            Expr::If(stmt) => {
+                if let Expr::Let(condition) = &*stmt.cond {
+                    self.held_over(&condition.expr, &|ways| ways.visit_block(&stmt.then_branch));
+                }
+                visit::visit_expr_if(self, stmt);
+            }
             Expr::While(stmt) => {
+                if let Expr::Let(condition) = &*stmt.cond {
+                    self.held_over(&condition.expr, &|ways| ways.visit_block(&stmt.body));
+                }
                 if matches!(&*stmt.cond, Expr::Lit(syn::ExprLit { lit: syn::Lit::Bool(bool), .. }) if bool.value)
                 {
                     self.endless(&stmt.body, stmt.while_token.span());
@@ -339,6 +351,13 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 self.loops -= 1;
             }
             Expr::ForLoop(stmt) => {
+                self.held_over(&stmt.expr, &|ways| ways.visit_block(&stmt.body));
+                // A loop over a channel waits for each message.
+                let over = self.reader.scopes.path(&stmt.expr);
+                if let Some(channel) = over.filter(|path| path == "std.sync.mpsc.Receiver()") {
+                    let path = format!("{channel}.iter");
+                    self.add(&path, stmt.expr.span(), CallFlags::default());
+                }
                 self.visit_expr(&stmt.expr);
                 self.reader.scopes.locals.push(FxHashMap::default());
                 self.reader.scopes.bind(&stmt.pat, None);
@@ -353,6 +372,11 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 self.reader.scopes.bind(&condition.pat, value);
             }
             Expr::Match(stmt) => {
+                self.held_over(&stmt.expr, &|ways| {
+                    for arm in &stmt.arms {
+                        ways.visit_expr(&arm.body);
+                    }
+                });
                 self.visit_expr(&stmt.expr);
                 for arm in &stmt.arms {
                     self.reader.scopes.locals.push(FxHashMap::default());
@@ -391,35 +415,10 @@ impl Body<'_, '_> {
     }
 }
 
-/// The mutex of `mutex.lock().unwrap()` and its kin.
-fn guarded(expr: &Expr) -> Option<&Expr> {
-    match expr {
-        Expr::MethodCall(call) => match call.method.to_string().as_str() {
-            "lock" | "read" | "write" if call.args.is_empty() => Some(&call.receiver),
-            "unwrap" | "expect" | "unwrap_or_else" => guarded(&call.receiver),
-            _ => None,
-        },
-        Expr::Try(inner) => guarded(&inner.expr),
-        _ => None,
-    }
-}
-
-fn drops(stmt: &Stmt, name: &str) -> bool {
-    matches!(stmt, Stmt::Expr(Expr::Call(call), _)
-        if matches!(&*call.func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "drop"))
-            && matches!(call.args.first(), Some(Expr::Path(path)) if path.path.is_ident(name)))
-}
-
-fn has_await(stmt: &Stmt) -> bool {
-    let mut ways = Ways::default();
-    ways.visit_stmt(stmt);
-    ways.awaits
-}
-
 /// How control leaves a piece of code.
 #[derive(Debug, Default)]
-struct Ways {
-    awaits: bool,
+pub(super) struct Ways {
+    pub(super) awaits: bool,
     leaves: bool,
 }
 

@@ -14,6 +14,12 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// A service under adieu's care.
     pub(crate) uses_adieu: bool,
+    /// The name its `src/main.rs` is built under.
+    main: String,
+    /// What its `[[bin]]` tables rename: path in the package, name.
+    renamed: Vec<(String, String)>,
+    /// The programs it is seen to have.
+    binaries: Vec<String>,
 }
 
 /// The packages of a workspace.
@@ -56,6 +62,9 @@ impl Crates {
         crates.packages.push((String::new(), Package::default()));
         for file in files.iter().filter(|file| file.kind == Kind::Rust) {
             crates.place(&file.shown, modules);
+        }
+        for file in files.iter().filter(|file| file.kind == Kind::Rust) {
+            crates.note_binary(&file.shown);
         }
         crates
     }
@@ -117,6 +126,27 @@ impl Crates {
         );
     }
 
+    fn note_binary(&mut self, shown: &str) {
+        if let Some(position) = self.position(shown) {
+            let (folder, package) = &mut self.packages[position.package];
+            let own = below(shown, folder).and_then(|inner| package.binary_at(inner));
+            package.binaries.extend(own);
+        }
+    }
+
+    /// The program that a file is part of: its root, or the only one of its package.
+    pub(crate) fn program(&self, shown: &str) -> Option<String> {
+        let position = self.position(shown)?;
+        let (folder, package) = &self.packages[position.package];
+        let inner = below(shown, folder)?;
+        package
+            .binary_at(inner)
+            .or_else(|| match package.binaries.as_slice() {
+                [only] if inner.starts_with("src/") => Some(only.clone()),
+                _ => None,
+            })
+    }
+
     pub(crate) fn position(&self, shown: &str) -> Option<Position> {
         self.modules.get(shown).copied()
     }
@@ -133,6 +163,24 @@ impl Crates {
     /// The root of another package of the workspace.
     pub(crate) fn root(&self, name: &str) -> Option<ModuleId> {
         self.roots.get(name).copied()
+    }
+}
+
+impl Package {
+    /// The program whose root this file is, by its path in the package.
+    fn binary_at(&self, inner: &str) -> Option<String> {
+        let renamed = self.renamed.iter().find(|(path, _)| path == inner);
+        if let Some((_, name)) = renamed {
+            return Some(name.clone());
+        }
+        if inner == "src/main.rs" {
+            return (!self.main.is_empty()).then(|| self.main.clone());
+        }
+        let name = inner.strip_prefix("src/bin/")?;
+        let name = name
+            .strip_suffix("/main.rs")
+            .or_else(|| name.strip_suffix(".rs"))?;
+        (!name.contains('/')).then(|| name.to_owned())
     }
 }
 
@@ -158,5 +206,18 @@ fn read_manifest(text: &str) -> Option<Package> {
         .get("dependencies")
         .and_then(|dependencies| dependencies.as_table())
         .is_some_and(|d| d.contains_key("adieu"));
-    Some(Package { name, uses_adieu })
+    let main = package.get("name").and_then(|name| name.as_str());
+    let bins = table.get("bin").and_then(|bins| bins.as_array());
+    let renamed = bins.into_iter().flatten().filter_map(|bin| {
+        let name = bin.get("name")?.as_str()?;
+        let path = bin.get("path")?.as_str()?;
+        Some((path.to_owned(), name.to_owned()))
+    });
+    Some(Package {
+        name,
+        uses_adieu,
+        main: main.unwrap_or_default().to_owned(),
+        renamed: renamed.collect(),
+        binaries: Vec::new(),
+    })
 }

@@ -10,6 +10,7 @@ use syn::{
 
 use super::bodies::Body;
 use super::crates::Crates;
+use super::grace;
 use super::paths::{ModuleScope, Scopes};
 use crate::depth::{self, Syntax};
 use crate::finding::{Finding, Place};
@@ -62,6 +63,7 @@ pub(crate) fn extract(
             locals: Vec::new(),
         },
         source,
+        durations: grace::constants(&file.items),
         classes: vec![FxHashMap::default()],
         qualified: String::new(),
     };
@@ -88,6 +90,8 @@ pub(crate) struct Reader<'c> {
     pub(crate) unit: Unit,
     pub(crate) scopes: Scopes<'c>,
     pub(crate) source: &'c str,
+    /// Constants of the file that are durations, in seconds.
+    pub(crate) durations: FxHashMap<String, u64>,
     /// Type names to classes, one map a module.
     classes: Vec<FxHashMap<String, u32>>,
     pub(crate) qualified: String,
@@ -178,6 +182,18 @@ impl Reader<'_> {
                 .entry(bound.as_str().into())
                 .or_insert(Symbol::Path(name));
         }
+        // What an inline module imports can be named through it.
+        let inline = self.scopes.modules.last().and_then(|scope| {
+            let (_, index) = scope.prefix.split_once('$')?;
+            index.parse::<usize>().ok()
+        });
+        if let Some(class) = inline {
+            let name = self.unit.names.add(&path);
+            let members = &mut self.unit.classes[class].members;
+            members
+                .entry(bound.as_str().into())
+                .or_insert(Symbol::Path(name));
+        }
         if let Some(scope) = self.scopes.modules.last_mut() {
             scope.uses.insert(bound, path);
         }
@@ -195,6 +211,12 @@ impl Reader<'_> {
             }
             Item::Enum(item) => {
                 self.class(&item.ident.to_string());
+            }
+            Item::Type(item) => {
+                if let Some(path) = self.scopes.type_path(&item.ty) {
+                    let path = self.unit.names.add(&path);
+                    self.define(item.ident.to_string(), Symbol::Path(path));
+                }
             }
             Item::Impl(item) => self.implementation(item),
             Item::Trait(item) => {

@@ -6,6 +6,7 @@ use crate::rule::{self, Code};
 /// What stops a thread for long is followed far, what asks the disk only near.
 const FAR: u32 = 8;
 const FILE_HOPS: u32 = 4;
+const PATH_HOPS: u32 = 2;
 
 const fn leaf(code: Code, instead: &'static str) -> Leaf {
     Leaf {
@@ -21,6 +22,15 @@ const FILE: Leaf = Leaf {
     hops: FILE_HOPS,
     ..leaf(rule::RUST_FILE, "use `tokio::fs` or `spawn_blocking`")
 };
+/// A question to the file system is short: only near ones are worth a word.
+const PATH: Leaf = Leaf {
+    hops: PATH_HOPS,
+    ..FILE
+};
+const INPUT: Leaf = leaf(
+    rule::RUST_FILE,
+    "use `tokio::io::stdin`, or a thread of its own",
+);
 const NETWORK: Leaf = leaf(rule::RUST_NETWORK, "use `tokio::net`");
 const PROCESS: Leaf = leaf(rule::RUST_PROCESS, "use `tokio::process`");
 const HTTP: Leaf = leaf(rule::RUST_HTTP, "use an async client or `spawn_blocking`");
@@ -119,7 +129,31 @@ fn standard(rest: &str) -> Option<Leaf> {
         );
         return blocks.then_some(FILE);
     }
+    let of_path = rest
+        .strip_prefix("path.PathBuf().")
+        .or_else(|| rest.strip_prefix("path.Path()."));
+    if let Some(method) = of_path {
+        let asks = matches!(
+            method,
+            "exists"
+                | "try_exists"
+                | "is_file"
+                | "is_dir"
+                | "is_symlink"
+                | "metadata"
+                | "symlink_metadata"
+                | "canonicalize"
+                | "read_dir"
+                | "read_link"
+        );
+        return asks.then_some(PATH);
+    }
     match rest {
+        "io.stdin().read_line"
+        | "io.stdin().lines"
+        | "io.stdin().read_to_string"
+        | "io.stdin().lock().read_line"
+        | "io.stdin().lock().lines" => Some(INPUT),
         "thread.sleep" | "thread.sleep_until" => Some(SLEEP),
         "net.TcpStream.connect"
         | "net.TcpStream.connect_timeout"
@@ -272,6 +306,9 @@ const RENAMED: &[(&str, &str)] = &[
         "reqwest.blocking.RequestBuilder()",
     ),
     ("core.time", "std.time"),
+    ("std.path.PathBuf.from()", "std.path.PathBuf()"),
+    ("std.path.Path().join()", "std.path.PathBuf()"),
+    ("std.path.PathBuf().join()", "std.path.PathBuf()"),
 ];
 
 /// Whether an outside path can matter at all.

@@ -2,6 +2,8 @@
 
 mod bodies;
 mod crates;
+mod grace;
+mod guards;
 mod items;
 mod known;
 mod paths;

@@ -6,9 +6,9 @@ use super::crates::Crates;
 use super::known;
 use crate::finding::{Finding, Step};
 use crate::program::{
-    FnFlags, Linker, Modules, Reach, Target, Targets, Unit, blocks, runs, spoken,
+    Call, CallFlags, FnFlags, Linker, Modules, Reach, Target, Targets, Unit, blocks, runs, spoken,
 };
-use crate::rule;
+use crate::rule::{self, Code};
 
 /// All findings that need more than one function.
 pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Vec<Finding> {
@@ -23,7 +23,9 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
             }
             for call in &function.calls {
                 match targets.of(index, call) {
-                    Some(Target::Leaf(leaf, outside)) if blocks(call, *leaf, outside) => {
+                    Some(Target::Leaf(leaf, outside))
+                        if blocks(call, *leaf, outside) && !is_forgiven(leaf.code, call) =>
+                    {
                         let said = said(outside);
                         let message = match said.strip_suffix("::__hold__") {
                             Some(lock) => format!(
@@ -39,7 +41,10 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
                     Some(Target::Function(callee))
                         if runs(linker.function(*callee).1.flags, call) =>
                     {
-                        for code in reach.codes(*callee) {
+                        for code in reach
+                            .codes(*callee)
+                            .filter(|code| !is_forgiven(*code, call))
+                        {
                             let way = reach.trace(&linker, &targets, *callee, code);
                             let (_, body) = linker.function(*callee);
                             let Some(last) =
@@ -101,6 +106,11 @@ fn second_runtimes(units: &[Unit], crates: &Crates, found: &mut Vec<Finding>) {
             ));
         }
     }
+}
+
+/// A main may read its settings before it first awaits: there is no other task to hold up.
+fn is_forgiven(code: Code, call: &Call) -> bool {
+    call.flags.has(CallFlags::AT_START) && code == rule::RUST_FILE
 }
 
 fn said(path: &str) -> String {

@@ -170,6 +170,11 @@ fn fix(outcome: &Outcome) -> bool {
     total > 0
 }
 
+/// Fewer findings that meet are mended one by one.
+const MANY: usize = 3;
+/// A list of causes longer than this is again a list of findings.
+const MOST_CAUSES: usize = 5;
+
 fn print(outcome: &Outcome, format: Format) {
     let mut out = BufWriter::new(io::stdout().lock());
     // A pipe closed early is the reader's choice; the exit code still tells.
@@ -184,5 +189,11 @@ fn print(outcome: &Outcome, format: Format) {
             outcome.findings.len(),
             outcome.files
         ));
+        for cause in outcome.causes(MANY).into_iter().take(MOST_CAUSES) {
+            output::note(format!(
+                "{} of them end at {}:{}:{}: {}",
+                cause.findings, cause.path, cause.place.line, cause.place.column, cause.call
+            ));
+        }
     }
 }

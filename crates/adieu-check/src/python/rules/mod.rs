@@ -15,7 +15,7 @@ use ruff_python_ast::{Stmt, StmtFunctionDef};
 use super::extract::Reader;
 
 pub(crate) use signals::SignalCall;
-pub(crate) use tasks::check_dropped;
+pub(crate) use tasks::{check_dropped, check_thrown_away};
 pub(crate) use walk::has_await;
 
 /// Looks at a function whose body has just been read, while its names are still in scope.

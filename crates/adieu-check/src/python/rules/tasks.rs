@@ -1,11 +1,20 @@
 //! A task whose only reference is dropped where it is made.
 
-use ruff_python_ast::{Expr, ExprCall};
+use ruff_python_ast::{Expr, ExprCall, StmtAssign};
 
 use super::super::extract::Reader;
 use super::super::known;
 use super::walk;
 use crate::rule;
+
+/// `_ = create_task(...)`: a name that says nobody will look.
+pub(crate) fn check_thrown_away<'a>(reader: &mut Reader<'a, '_>, assign: &'a StmtAssign) {
+    if let ([Expr::Name(name)], Expr::Call(call)) = (&assign.targets[..], &*assign.value)
+        && name.id.as_str() == "_"
+    {
+        check_dropped(reader, call);
+    }
+}
 
 /// Looks at a call whose result nobody keeps.
 pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {

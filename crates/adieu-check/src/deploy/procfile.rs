@@ -1,0 +1,62 @@
+//! Procfiles, as Heroku reads them.
+//!
+//! Heroku sends SIGTERM to every process of a dyno, so a shell or a wrapper keeps nothing back
+//! there; how long it waits is fixed.
+
+use super::Desk;
+use super::command;
+use super::start::Start;
+use crate::rule;
+
+/// What Heroku waits, always.
+const GRACE: u64 = 30;
+
+/// One kind of process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    line: u32,
+    name: String,
+    command: String,
+}
+
+pub(crate) fn parse(text: &str) -> Vec<Process> {
+    let lines = text.lines().enumerate();
+    lines
+        .filter(|(_, line)| !line.trim_start().starts_with('#'))
+        .filter_map(|(index, line)| {
+            let (name, command) = line.split_once(':')?;
+            let plain = name
+                .trim()
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+            plain.then(|| Process {
+                line: index as u32 + 1,
+                name: name.trim().to_owned(),
+                command: command.trim().to_owned(),
+            })
+        })
+        .collect()
+}
+
+pub(crate) fn check(processes: &[Process], desk: &mut Desk<'_>) {
+    let folder = desk.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for process in processes.iter().filter(|process| process.name != "release") {
+        let Some(words) = command::started(&process.command) else {
+            continue;
+        };
+        let start = Start {
+            folder: Some(folder.to_owned()),
+            ..Start::of(words)
+        };
+        if let Some(own) = desk.own(&start)
+            && own.seconds > GRACE
+        {
+            let message = format!(
+                "Heroku kills `{}` {GRACE} s after SIGTERM while {}: make that shorter",
+                process.name,
+                own.said()
+            );
+            desk.report_grace(process.line, rule::SERVER_GRACE, message, Some(&own));
+        }
+    }
+}

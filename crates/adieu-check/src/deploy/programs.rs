@@ -1,0 +1,231 @@
+//! The programs of the project: which command starts which code, and the grace that code sets.
+//!
+//! Only what is certain counts: a command names a file that exists once, or a binary that one
+//! package builds. Two files that could be meant, or two graces in one of them, say nothing.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::command;
+use super::start::Start;
+use crate::finding::Step;
+use crate::program::{CodeGrace, Unit};
+use crate::rust::Crates;
+
+/// What gunicorn takes when its settings do not say.
+const GUNICORN: u64 = 30;
+
+/// A grace that code or settings give, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) seconds: u64,
+    pub(crate) server: &'static str,
+    /// Where; not known of a default.
+    pub(crate) step: Option<Step>,
+}
+
+/// What the code says, by what starts it.
+pub(crate) struct Programs<'a> {
+    pythons: &'a [Unit],
+    /// Programs of cargo packages, with the graces in their code and the files these stand in.
+    binaries: FxHashMap<String, Vec<(&'a Unit, CodeGrace)>>,
+}
+
+impl<'a> Programs<'a> {
+    pub(crate) fn new(pythons: &'a [Unit], rusts: &'a [Unit], crates: &Crates) -> Programs<'a> {
+        let mut binaries: FxHashMap<String, Vec<(&Unit, CodeGrace)>> = FxHashMap::default();
+        for unit in rusts.iter().filter(|unit| !unit.facts.graces.is_empty()) {
+            if let Some(program) = crates.program(&unit.path) {
+                let graces = unit.facts.graces.iter().map(|grace| (unit, *grace));
+                binaries.entry(program).or_default().extend(graces);
+            }
+        }
+        Programs { pythons, binaries }
+    }
+
+    /// The grace that the started code gives itself.
+    pub(crate) fn grace(&self, start: &Start) -> Option<Given> {
+        let words = command::inner(&start.words);
+        let (first, rest) = words.split_first()?;
+        let name = command::program(first);
+        if name == "gunicorn" || is_python(name) && rest.starts_with(&gunicorn_module()) {
+            return self.gunicorn(start, rest);
+        }
+        if is_python(name) {
+            let unit = self.python(start, rest)?;
+            let graces = unit.facts.graces.iter();
+            return only(
+                graces
+                    .filter(|grace| grace.server != "gunicorn")
+                    .map(|grace| (unit, *grace)),
+            );
+        }
+        let name = start.before_copy(name);
+        only(self.binaries.get(name)?.iter().copied())
+    }
+
+    /// gunicorn reads a file that `-c` names, or `gunicorn.conf.py` where it is started.
+    fn gunicorn(&self, start: &Start, rest: &[String]) -> Option<Given> {
+        let named = rest.iter().enumerate().find_map(|(at, word)| {
+            match word.as_str() {
+                "-c" | "--config" => return Some(rest.get(at + 1).map(String::as_str)),
+                _ => {}
+            }
+            word.strip_prefix("--config=").map(Some)
+        });
+        let default = Given {
+            seconds: GUNICORN,
+            server: "gunicorn",
+            step: None,
+        };
+        let unit = match named {
+            Some(file) => {
+                let file = file?.strip_prefix("file:").unwrap_or(file?);
+                // `python:module` and files from elsewhere say nothing here.
+                self.file(start, file)?
+            }
+            None => match self.file(start, "gunicorn.conf.py") {
+                Some(unit) => unit,
+                // Somewhere there is one, and where it is started is not known.
+                None if start.folder.is_none() && self.has_file("gunicorn.conf.py") => return None,
+                None => return Some(default),
+            },
+        };
+        let graces = unit.facts.graces.iter();
+        let mut graces = graces
+            .filter(|grace| grace.server == "gunicorn")
+            .map(|grace| (unit, *grace))
+            .peekable();
+        if graces.peek().is_none() {
+            return Some(default);
+        }
+        only(graces)
+    }
+
+    /// The file behind `python main.py` or `python -m package.main`.
+    fn python(&self, start: &Start, rest: &[String]) -> Option<&'a Unit> {
+        let mut words = rest.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-m" => {
+                    let module = words.next()?.replace('.', "/");
+                    return self
+                        .file(start, &format!("{module}.py"))
+                        .or_else(|| self.file(start, &format!("{module}/__main__.py")));
+                }
+                "-c" => return None,
+                "-W" | "-X" => {
+                    words.next();
+                }
+                flag if flag.starts_with('-') => {}
+                file => return self.file(start, file),
+            }
+        }
+        None
+    }
+
+    /// The one file of the project that can be meant.
+    fn file(&self, start: &Start, name: &str) -> Option<&'a Unit> {
+        let name = name.trim_start_matches("./");
+        if let Some(folder) = &start.folder {
+            let exact = joined(folder, name);
+            if let Some(unit) = self.pythons.iter().find(|unit| *unit.path == *exact) {
+                return Some(unit);
+            }
+        }
+        // An image or a machine has folders of its own: `/app/main.py` is `main.py` of the project.
+        let relative = name.trim_start_matches('/');
+        let tails =
+            std::iter::successors(Some(relative), |tail| tail.split_once('/').map(|(_, t)| t));
+        for tail in tails {
+            let mut found = self.pythons.iter().filter(|unit| {
+                start
+                    .folder
+                    .as_ref()
+                    .is_none_or(|folder| is_below(&unit.path, folder))
+                    && ends_with(&unit.path, tail)
+            });
+            match (found.next(), found.next()) {
+                (Some(unit), None) => return Some(unit),
+                (Some(_), Some(_)) => return None,
+                (None, _) if !name.starts_with('/') => return None,
+                (None, _) => {}
+            }
+        }
+        None
+    }
+
+    fn has_file(&self, name: &str) -> bool {
+        self.pythons.iter().any(|unit| ends_with(&unit.path, name))
+    }
+}
+
+/// The grace if all say the same, and say it in seconds.
+fn only<'a>(mut graces: impl Iterator<Item = (&'a Unit, CodeGrace)>) -> Option<Given> {
+    let (unit, first) = graces.next()?;
+    if graces.any(|(_, other)| other.seconds != first.seconds) {
+        return None;
+    }
+    Some(Given {
+        seconds: first.seconds?,
+        server: first.server,
+        step: Some(Step {
+            path: Arc::clone(&unit.path),
+            place: first.place,
+            call: first.setting.to_owned(),
+        }),
+    })
+}
+
+fn is_python(name: &str) -> bool {
+    name.strip_prefix("python")
+        .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+fn gunicorn_module() -> [String; 2] {
+    ["-m".to_owned(), "gunicorn".to_owned()]
+}
+
+fn ends_with(path: &str, tail: &str) -> bool {
+    path.strip_suffix(tail)
+        .is_some_and(|head| head.is_empty() || head.ends_with('/'))
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    folder.is_empty()
+        || path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// A path below a folder, with `.` and `..` taken out.
+pub(crate) fn joined(folder: &str, below: &str) -> String {
+    let absolute = folder.starts_with('/') || folder.is_empty() && below.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(below.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let path = parts.join("/");
+    if absolute { format!("/{path}") } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn folders_are_joined_as_a_build_context_is() {
+        assert_eq!(joined("", "."), "");
+        assert_eq!(joined("deploy", ".."), "");
+        assert_eq!(joined("deploy", "../app/Dockerfile"), "app/Dockerfile");
+        assert_eq!(joined("/tmp/x", "./app"), "/tmp/x/app");
+        assert_eq!(joined("", "../other"), "../other");
+    }
+}

@@ -1,0 +1,91 @@
+//! What a container, a unit or a line of a Procfile starts, and how long that takes to stop.
+
+use super::command::{self, Told};
+use super::programs::Programs;
+use crate::finding::Step;
+
+/// A command with its surroundings, as far as they are known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Start {
+    pub(crate) words: Vec<String>,
+    /// The environment, the strongest first.
+    pub(crate) variables: Vec<(String, String)>,
+    /// The folder of the project that its files come from.
+    pub(crate) folder: Option<String>,
+    /// Names of files in the image, and what they were called where they were built.
+    pub(crate) copies: Vec<(String, String)>,
+}
+
+/// How long a started program takes to stop at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) seconds: u64,
+    who: &'static str,
+    /// One of the well-known servers.
+    pub(crate) is_server: bool,
+    /// Where the code says that.
+    pub(crate) step: Option<Step>,
+}
+
+impl Start {
+    /// A command alone.
+    pub(crate) fn of(words: Vec<String>) -> Start {
+        Start {
+            words: command::unshelled(words),
+            ..Start::default()
+        }
+    }
+
+    /// What a file of the image was called before it was copied there.
+    pub(crate) fn before_copy<'s>(&'s self, name: &'s str) -> &'s str {
+        self.copies
+            .iter()
+            .find(|(copied, _)| copied == name)
+            .map_or(name, |(_, built)| built.as_str())
+    }
+
+    /// The grace of what is started: its flags before its environment, what the project is set to
+    /// before what its code says. What is said and cannot be read is not guessed.
+    pub(crate) fn own(&self, configured: Option<u64>, programs: &Programs<'_>) -> Option<Own> {
+        let server = command::server(&self.words);
+        let own = |seconds| Own {
+            seconds,
+            who: server.unwrap_or("the program"),
+            is_server: server.is_some(),
+            step: None,
+        };
+        match command::grace(&self.words) {
+            Told::Seconds(seconds) => return Some(own(seconds)),
+            Told::Unclear => return None,
+            Told::Nothing => {}
+        }
+        for (name, value) in &self.variables {
+            match command::grace_variable(name, value, server) {
+                Told::Seconds(seconds) => return Some(own(seconds)),
+                Told::Unclear => return None,
+                Told::Nothing => {}
+            }
+        }
+        if let Some(seconds) = configured {
+            return Some(own(seconds));
+        }
+        programs.grace(self).map(|given| Own {
+            seconds: given.seconds,
+            who: server.unwrap_or(given.server),
+            is_server: given.server != "the service",
+            step: given.step,
+        })
+    }
+}
+
+impl Own {
+    /// `gunicorn takes up to 60 s to stop`
+    pub(crate) fn said(&self) -> String {
+        format!("{} takes up to {} s to stop", self.who, self.seconds)
+    }
+
+    /// A service of adieu tells systemd how much longer it takes.
+    pub(crate) fn extends_itself(&self) -> bool {
+        self.who == "the service"
+    }
+}
