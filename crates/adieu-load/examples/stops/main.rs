@@ -137,7 +137,6 @@ async fn main() -> io::Result<()> {
             (Mirror::NEAR, Mirror::FAR)
         }
     };
-    // adieu: ignore(ADR102) nothing else runs yet
     let stage = Stage::new(near, far)?;
     println!(
         "| {:<44} | stops | requests | lost | truncated | told to retry | unsent | failed | refused | slowest exit |\n\
