@@ -88,8 +88,9 @@ impl<'app> Admin<'app> {
     async fn open(self) -> Result<AdminPort, Error> {
         let core = Arc::clone(&self.app.core);
         let address = self.address.clone();
-        let listener =
-            Listen::new(Arc::clone(&core), "admin".into(), self.address, self.place).await?;
+        let listener = Listen::new(Arc::clone(&core), "admin".into(), self.address, self.place)
+            .aside()
+            .await?;
         let local = listener.local_addr();
         let listening = listener.open().map_err(|cause| {
             Error::new(ErrorKind::Listen {

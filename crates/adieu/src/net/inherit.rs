@@ -58,6 +58,16 @@ pub(crate) struct Claimed {
     pub(crate) elsewhere: Option<String>,
 }
 
+/// What a listener that came without a name may be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kin {
+    /// Serves clients: if there is only one, it is meant for it.
+    Heir,
+    /// Stands aside, as the admin port does.
+    #[cfg(any(test, feature = "admin"))]
+    Aside,
+}
+
 /// What came with the process.
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance(Mutex<Vec<Heirloom>>);
@@ -72,9 +82,14 @@ impl Inheritance {
     }
 
     /// The listener of this name, if one has come: by its name, or by its address, or because there is only one.
-    pub(crate) fn claim(&self, name: &str, address: &str) -> Result<Option<Claimed>, Error> {
+    pub(crate) fn claim(
+        &self,
+        name: &str,
+        address: &str,
+        kin: Kin,
+    ) -> Result<Option<Claimed>, Error> {
         let mut heirlooms = self.heirlooms();
-        let Some(index) = choose(&heirlooms, name, address) else {
+        let Some(index) = choose(&heirlooms, name, address, kin) else {
             return Ok(None);
         };
         let heirloom = heirlooms.remove(index);
@@ -159,7 +174,7 @@ pub(crate) fn from_environment() -> Result<Vec<Heirloom>, Error> {
 }
 
 /// A name that was given comes first. systemd names a descriptor after its socket unit if told nothing else.
-fn choose(heirlooms: &[Heirloom], name: &str, address: &str) -> Option<usize> {
+fn choose(heirlooms: &[Heirloom], name: &str, address: &str, kin: Kin) -> Option<usize> {
     let is_there = |heirloom: &Heirloom| {
         address_of(&heirloom.descriptor).is_some_and(|found| is_asked_for(&found, address))
     };
@@ -167,6 +182,9 @@ fn choose(heirlooms: &[Heirloom], name: &str, address: &str) -> Option<usize> {
         heirloom.name == name || heirloom.name.strip_suffix(".socket") == Some(name)
     };
     let nameless = |heirloom: &Heirloom| matches!(heirloom.name.as_str(), "" | "unknown");
+    let heir = kin == Kin::Heir;
+    // Whoever wants any port does not mean this one.
+    let by_address = heir || !address.ends_with(":0");
     heirlooms
         .iter()
         .position(|heirloom| is_named(heirloom) && is_there(heirloom))
@@ -174,9 +192,9 @@ fn choose(heirlooms: &[Heirloom], name: &str, address: &str) -> Option<usize> {
         .or_else(|| {
             heirlooms
                 .iter()
-                .position(|heirloom| nameless(heirloom) && is_there(heirloom))
+                .position(|heirloom| by_address && nameless(heirloom) && is_there(heirloom))
         })
-        .or_else(|| (heirlooms.len() == 1 && nameless(&heirlooms[0])).then_some(0))
+        .or_else(|| (heir && heirlooms.len() == 1 && nameless(&heirlooms[0])).then_some(0))
 }
 
 /// Whether connections can be accepted from it.
@@ -263,7 +281,8 @@ mod tests {
     }
 
     fn claimed(inheritance: &Inheritance, name: &str, address: &str) -> Option<String> {
-        let claimed = inheritance.claim(name, address).expect("a listener")?;
+        let claimed = inheritance.claim(name, address, Kin::Heir);
+        let claimed = claimed.expect("a listener")?;
         Some(address_of(&claimed.socket)?.to_string())
     }
 
@@ -277,7 +296,7 @@ mod tests {
             "others' names are theirs"
         );
         let claim = inheritance
-            .claim("web", &elsewhere)
+            .claim("web", &elsewhere, Kin::Heir)
             .expect("a listener")
             .expect("there");
         assert_eq!(claim.elsewhere, Some(on), "it says that it is elsewhere");
@@ -298,6 +317,24 @@ mod tests {
     }
 
     #[test]
+    fn the_only_one_without_a_name_is_not_for_who_stands_aside() {
+        let (listener, address) = tcp();
+        let inheritance = inherited(vec![heirloom("", listener)]);
+        let aside = |address: &str| {
+            let claimed = inheritance.claim("admin", address, Kin::Aside);
+            claimed.expect("no error").is_some()
+        };
+        assert!(!aside("127.0.0.1:1"), "another port");
+        assert!(!aside("127.0.0.1:0"), "any port");
+        assert!(aside(&address), "exactly this one");
+        let (listener, address) = tcp();
+        let inheritance = inherited(vec![heirloom("admin", listener)]);
+        let claimed = inheritance.claim("admin", "127.0.0.1:1", Kin::Aside);
+        let claimed = claimed.expect("no error").expect("it has the name");
+        assert_eq!(claimed.elsewhere, Some(address));
+    }
+
+    #[test]
     fn what_cannot_be_listened_on_is_an_error_that_says_why() {
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let file = tempfile::tempfile().expect("a file");
@@ -310,7 +347,7 @@ mod tests {
         ] {
             let inheritance = inherited(vec![heirloom("web", thing)]);
             let error = inheritance
-                .claim("web", "127.0.0.1:0")
+                .claim("web", "127.0.0.1:0", Kin::Heir)
                 .err()
                 .expect("an error");
             assert!(error.is_misuse());

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::estate::Hold;
 use super::holder;
-use super::inherit::Origin;
+use super::inherit::{Kin, Origin};
 use super::quit;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind};
@@ -34,6 +34,7 @@ pub struct Listen {
     address: String,
     #[cfg(feature = "tls")]
     tls: Option<(PathBuf, PathBuf)>,
+    kin: Kin,
     place: &'static Location<'static>,
 }
 
@@ -50,8 +51,17 @@ impl Listen {
             address,
             #[cfg(feature = "tls")]
             tls: None,
+            kin: Kin::Heir,
             place,
         }
+    }
+
+    /// Not for the clients of the service: a listener that came without a name is for somebody else, unless it is
+    /// exactly where this one was asked for.
+    #[cfg(feature = "admin")]
+    pub(crate) const fn aside(mut self) -> Self {
+        self.kin = Kin::Aside;
+        self
     }
 
     /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered.
@@ -110,7 +120,7 @@ impl Listen {
     /// The listener of this name, if one came with the process.
     fn inherited(&self) -> Result<Option<(Bound, Hold)>, Error> {
         let inheritance = &self.core.estate.inheritance;
-        let Some(claimed) = inheritance.claim(&self.name, &self.address)? else {
+        let Some(claimed) = inheritance.claim(&self.name, &self.address, self.kin)? else {
             return Ok(None);
         };
         let (core, name) = (Arc::clone(&self.core), self.name.to_string());
