@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 32;
 const ROUND: Duration = Duration::from_secs(2);
 const PEER: &str = "wrk";
 /// What the drill keeps of each client for its drawing.
-const KEPT: usize = 96;
+const KEPT: usize = 320;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::args().nth(1).as_deref() == Some("server") {

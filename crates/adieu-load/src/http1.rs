@@ -8,34 +8,34 @@ use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
-use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::fate::{Fate, Loss};
 use crate::head::{Body, Head};
 use crate::load::Mode;
+use crate::patience::Patience;
 use crate::target::Connection;
 
 impl Client {
     pub(crate) async fn speak_http1(&mut self, connection: Connection, next: &[u8], last: &[u8]) {
         let mut talk = Talk::new(connection);
+        let mut patience = Patience::new(self.patience);
         while !self.is_ending() {
             self.began = Instant::now();
             let keep = self.keeps();
             // One mode says that it will not come back; the other simply does not.
             let request = if self.mode == Mode::Fresh { last } else { next };
-            let exchange = timeout(self.patience, talk.exchange(request)).await;
+            let exchange = patience.wait(self.began, talk.exchange(request)).await;
+            let exchange = exchange.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
             let fate = match &exchange {
-                Ok(Ok(answer)) => answer.fate(),
-                Ok(Err(error)) => talk.fate_of(error),
-                Err(_) => talk.fate_of(&io::ErrorKind::TimedOut.into()),
+                Ok(answer) => answer.fate(),
+                Err(error) => talk.fate_of(error),
             };
             self.settle(fate, || match &exchange {
-                Ok(Ok(answer)) => format!("status {}", answer.status),
-                Ok(Err(error)) => talk.describe(error),
-                Err(_) => talk.describe(&io::ErrorKind::TimedOut.into()),
+                Ok(answer) => format!("status {}", answer.status),
+                Err(error) => talk.describe(error),
             });
-            let may_go_on = matches!(exchange, Ok(Ok(answer)) if answer.keep_alive);
+            let may_go_on = matches!(exchange, Ok(answer) if answer.keep_alive);
             if !keep || !may_go_on || !talk.is_open().await {
                 return;
             }
@@ -64,9 +64,38 @@ impl Answer {
 struct Talk {
     connection: Connection,
     received: BytesMut,
+    last: LastHead,
     sent_whole: bool,
     answered_bytes: u64,
     exchanges: u64,
+}
+
+/// The last head of a connection. The next is as a rule the same to the byte, and then there is nothing to parse.
+#[derive(Default)]
+struct LastHead {
+    bytes: Vec<u8>,
+    head: Option<Head>,
+}
+
+impl LastHead {
+    /// Takes the head off what was received, if all of it is here.
+    fn take_head(&mut self, received: &mut BytesMut) -> io::Result<Option<Head>> {
+        if let Some(head) = self.head
+            && received.starts_with(&self.bytes)
+        {
+            received.advance(self.bytes.len());
+            return Ok(Some(head));
+        }
+        let Some(end) = Head::end(received) else {
+            return Ok(None);
+        };
+        let head = Head::parse(&received[..end])?;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&received[..end]);
+        self.head = Some(head);
+        received.advance(end);
+        Ok(Some(head))
+    }
 }
 
 impl Talk {
@@ -75,6 +104,7 @@ impl Talk {
             connection,
             received: BytesMut::with_capacity(4_096),
             sent_whole: false,
+            last: LastHead::default(),
             answered_bytes: 0,
             exchanges: 0,
         }
@@ -108,8 +138,8 @@ impl Talk {
         self.connection.flush().await?;
         self.sent_whole = true;
         let head = loop {
-            match Head::end(&self.received) {
-                Some(end) => break Head::parse(&self.received.split_to(end))?,
+            match self.last.take_head(&mut self.received)? {
+                Some(head) => break head,
                 None => self.more().await?,
             }
         };
@@ -133,6 +163,8 @@ impl Talk {
     }
 
     async fn more(&mut self) -> io::Result<()> {
+        // What was read before makes room; a buffer that is nearly full would be filled by drops.
+        self.received.reserve(1_024);
         let count = self.connection.read_buf(&mut self.received).await?;
         self.answered_bytes += count as u64;
         if count == 0 {

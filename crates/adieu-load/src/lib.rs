@@ -30,6 +30,7 @@ mod lines;
 mod load;
 #[cfg(target_os = "linux")]
 mod mirror;
+mod patience;
 mod request;
 mod subject;
 mod tally;
