@@ -7,7 +7,7 @@ use adieu_load::Request;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::place::Place;
+use crate::place::{Place, label};
 use crate::report::{Bar, Fate};
 use crate::stage::PATIENCE;
 use crate::wire::{Answer, Broken, Wire};
@@ -39,7 +39,7 @@ impl Flight {
         wire.send(&request.bytes(false)).await?;
         Ok(Self {
             began,
-            label: format!("{} {}", request.method, request.path),
+            label: label(request),
             task: tokio::spawn(async move { wire.answer().await }),
         })
     }

@@ -151,6 +151,12 @@ impl Place {
     }
 }
 
+/// What a request is called in a report: its method and path. What follows the path may be a secret.
+pub(crate) fn label(request: &Request) -> String {
+    let path = request.path.split('?').next().unwrap_or_default();
+    format!("{} {path}", request.method)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use crate::process::{Ended, describe};
 use crate::report::{Bar, Fate, Mark, MarkKind, StopTimeline};
 
 /// More requests of one stop than this are not drawn.
-const MOST_BARS: usize = 6_000;
+const MOST_BARS: usize = 10_000;
 /// What ended longer before the signal is not drawn either.
 const BEFORE: Duration = Duration::from_millis(500);
 
@@ -27,21 +27,40 @@ pub(crate) struct Record {
 /// One end of the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
-    /// Whether there was a load on it.
-    pub(crate) loaded: bool,
+    /// Who asked for it; empty for the look before the first check.
+    pub(crate) check: &'static str,
+    pub(crate) with: With,
     /// How long after the signal and how; nothing if it had to be killed.
     pub(crate) end: Option<(Duration, ExitStatus)>,
 }
 
+/// What the program had at hand when it was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum With {
+    /// Nothing.
+    Nobody,
+    /// Many clients, none of which wants to hold it.
+    Load,
+    /// What a check holds against its end: a slow request, a silent connection.
+    Hold,
+}
+
 impl Record {
-    pub(crate) fn exit(&mut self, loaded: bool, end: Option<(Duration, ExitStatus)>) {
-        self.exits.push(Exit { loaded, end });
+    pub(crate) fn exit(
+        &mut self,
+        check: &'static str,
+        with: With,
+        end: Option<(Duration, ExitStatus)>,
+    ) {
+        self.exits.push(Exit { check, with, end });
     }
 
-    /// The slowest end that was one.
-    pub(crate) fn worst(&self) -> Option<Duration> {
-        let ends = self.exits.iter().filter_map(|exit| exit.end);
-        ends.map(|(took, _)| took).max()
+    /// The slowest end of all that were one, and which check saw it.
+    pub(crate) fn worst(&self) -> Option<(Duration, &'static str)> {
+        let ends = self.exits.iter();
+        let ends = ends.filter_map(|exit| Some((exit.end?.0, exit.check)));
+        // Of equals the first.
+        ends.rev().max_by_key(|(took, _)| *took)
     }
 
     /// Keeps a stop to be drawn, and says which it is then. Of one check the first is kept, and those with a loss.

@@ -11,7 +11,7 @@ use crate::finding::Finding;
 use crate::pacer::Pacer;
 use crate::process::{Blanks, Form, Reaper};
 use crate::progress::Event;
-use crate::record::Record;
+use crate::record::{Record, With};
 use crate::report::{Check, Outcome, Recommendation, Report, Target};
 use crate::select;
 use crate::stage::{self, Stage};
@@ -45,7 +45,8 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         let mut found = discover::look(drill, &run).await;
         discover::idle_stop(drill, &run, &mut found).await;
         record.exit(
-            false,
+            "",
+            With::Nobody,
             found
                 .idle_stop
                 .zip(found.idle_end.map(|ended| ended.status)),
@@ -69,7 +70,10 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
     }
 
     report.duration_ms = millis(begun.elapsed());
-    report.recommendation = record.worst().map(Recommendation::from_worst);
+    report.recommendation = record.worst().map(|(took, check)| Recommendation {
+        worst_check: (!check.is_empty()).then(|| check.to_owned()),
+        ..Recommendation::from_worst(took)
+    });
     report.stops = record.stops;
     report.target_report = record.target_report;
     report.target_report_stop = record.target_report_stop;

@@ -1,7 +1,7 @@
 //! Which checks are run, with what demands, and whether the drill makes sense at all.
 
 use crate::check::{ALL, CheckInfo, Spec, checks};
-use crate::drill::Drill;
+use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::process::{Blanks, Ready};
 use crate::report::Level;
@@ -93,6 +93,9 @@ fn sensible(drill: &Drill) -> Result<(), String> {
     };
     if drill.launch.command.is_empty() {
         return Err("no program: give its command after `--`".to_owned());
+    }
+    if drill.tls && matches!(address, Address::Http(_)) {
+        return Err("--tls goes with --tcp; for HTTP write https:// in the URL".to_owned());
     }
     if drill.grace.is_zero() {
         return Err("a grace of zero leaves no time to stop".to_owned());

@@ -9,14 +9,14 @@ use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
 use crate::check::Spec;
-use crate::discover::Found;
+use crate::discover::{Found, upload};
 use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::flight::Flight;
 use crate::place::Place;
 use crate::process::{Blanks, Ended, Form, Subject, describe};
 use crate::progress::Event;
-use crate::record::Record;
+use crate::record::{Record, With};
 use crate::report::Level;
 use crate::threshold::Threshold;
 use crate::wire::{Broken, Wire};
@@ -43,6 +43,8 @@ pub(crate) struct Run {
 
 /// Nothing on the same machine takes this long unless it is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program that has nothing left to do is watched at most.
+const LINGER: Duration = Duration::from_secs(5);
 
 impl Stage<'_> {
     /// Starts the program and waits until it is ready.
@@ -93,20 +95,61 @@ impl Stage<'_> {
         self.slow(run, self.idle_stop() + beyond)
     }
 
+    /// Gives the program something to keep, if it takes anything.
+    pub(crate) async fn give_work(&self, run: &Run) {
+        let Some((place, request)) = self.work(run) else {
+            return;
+        };
+        // What becomes of it shows in what is kept.
+        let _ = Wire::ask_within(&place, &request, PATIENCE).await;
+    }
+
+    /// A request that changes something: an upload, or whatever is slow to be done, or what is asked all the time.
+    fn work(&self, run: &Run) -> Option<(Place, Request)> {
+        if !run.place.is_http() {
+            return None;
+        }
+        if let Some(path) = &self.found.upload {
+            let place = run.place.at(&run.subject.blanks.fill(path)).ok()?;
+            let request = upload(&place.request(), b"adieu".to_vec());
+            return Some((place, request));
+        }
+        let slow = self.slow(run, Duration::ZERO);
+        let slow = slow.filter(|request| request.method != "GET");
+        let request = slow.unwrap_or_else(|| run.place.request());
+        Some((run.place.clone(), request))
+    }
+
     /// Waits for its end for as long as the platform would, and notes how long it took.
     pub(crate) async fn see_end(
         &mut self,
         run: &Run,
         signal: Instant,
-        loaded: bool,
+        with: With,
     ) -> Option<Ended> {
         let left = self.drill.grace.saturating_sub(signal.elapsed());
         let ended = run.subject.ended_within(left).await;
-        self.record.exit(
-            loaded,
-            ended.map(|ended| (ended.at.saturating_duration_since(signal), ended.status)),
-        );
+        let took = ended.map(|ended| (ended.at.saturating_duration_since(signal), ended.status));
+        self.record.exit(self.spec.id, with, took);
         ended
+    }
+
+    /// Waits a moment for the end of a program that has nothing left to do: also this stop counts among the slowest.
+    /// Whether it ends at all is another check's question.
+    pub(crate) async fn see_out(&mut self, run: &Run, signal: Instant) -> Option<Ended> {
+        let left = self.drill.grace.saturating_sub(signal.elapsed());
+        let ended = run.subject.ended_within(left.min(LINGER)).await;
+        self.note_end(signal, ended);
+        ended
+    }
+
+    /// Notes how long a stop took that something was held against, if it came to its end.
+    pub(crate) fn note_end(&mut self, signal: Instant, ended: Option<Ended>) {
+        if let Some(ended) = ended {
+            let took = ended.at.saturating_duration_since(signal);
+            self.record
+                .exit(self.spec.id, With::Hold, Some((took, ended.status)));
+        }
     }
 
     /// `did not end within 30 s of SIGTERM`.

@@ -65,7 +65,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
     }
     let count = flights.len();
-    run.stop();
+    let signal = run.stop();
     run.subject.signal_all(Signal::CONT).await;
     if count == 0 {
         return Ok(Finding::skipped(
@@ -85,6 +85,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             ));
         }
     }
+    stage.see_out(&run, signal).await;
     let lost = evidence.len();
     let measured = format!("{lost} of {count} lost");
     if lost as u64 > stage.threshold.count() {

@@ -60,7 +60,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             )));
         }
     };
-    run.stop();
+    let signal = run.stop();
     let (mut told, mut untold) = (0, Vec::new());
     for flight in flights {
         // Whether it comes at all is the question of inflight-finishes.
@@ -77,6 +77,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             }
         }
     }
+    stage.see_out(&run, signal).await;
     let total = told + untold.len();
     if total == 0 {
         return Ok(Finding::skipped(

@@ -3,6 +3,7 @@
 use super::{Spec, Trying};
 use crate::finding::Finding;
 use crate::process::describe;
+use crate::record::With;
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::Threshold;
@@ -49,7 +50,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         _ => {
             let run = stage.start().await?;
             let signal = run.stop();
-            stage.see_end(&run, signal, false).await
+            stage.see_end(&run, signal, With::Nobody).await
         }
     };
     let Some(ended) = ended else {

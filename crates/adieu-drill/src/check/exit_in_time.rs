@@ -6,6 +6,7 @@ use adieu_load::Mode;
 
 use super::{Spec, Trying, race};
 use crate::finding::Finding;
+use crate::record::{Exit, With};
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::{Threshold, show};
@@ -40,30 +41,24 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let endless = stage.record.exits.iter().any(|exit| exit.end.is_none());
-    if !endless {
+    let endless = |stage: &Stage<'_>| counted(stage).any(|exit| exit.end.is_none());
+    if !endless(stage) {
         for _ in 0..stage.times(1, 2, 4) {
             let run = stage.start().await?;
             let signal = run.stop();
-            stage.see_end(&run, signal, false).await;
+            stage.see_end(&run, signal, With::Nobody).await;
             run.subject.kill().await;
         }
-        if !stage.record.exits.iter().any(|exit| exit.loaded) {
+        if !counted(stage).any(|exit| exit.with == With::Load) {
             // Whether something is lost is another check's question.
             let _ = race::once(stage, Mode::KeepAlive).await?;
         }
     }
     let limit = stage.threshold.time();
-    let of = |loaded: bool| {
-        stage
-            .record
-            .exits
-            .iter()
-            .filter(move |exit| exit.loaded == loaded)
-    };
+    let of = |with: With| counted(stage).filter(move |exit| exit.with == with);
     let mut evidence = Vec::new();
-    for (loaded, words) in [(false, "idle"), (true, "loaded")] {
-        let mut times: Vec<Duration> = of(loaded).filter_map(|exit| Some(exit.end?.0)).collect();
+    for (with, words) in [(With::Nobody, "idle"), (With::Load, "loaded")] {
+        let mut times: Vec<Duration> = of(with).filter_map(|exit| Some(exit.end?.0)).collect();
         times.sort_unstable();
         if let [first, .., last] | [first @ last] = times[..] {
             evidence.push(format!(
@@ -74,7 +69,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 show(last)
             ));
         }
-        let killed = of(loaded).filter(|exit| exit.end.is_none()).count();
+        let killed = of(with).filter(|exit| exit.end.is_none()).count();
         if killed > 0 {
             evidence.push(format!(
                 "{words}: {killed} had to be killed after {}",
@@ -82,21 +77,28 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             ));
         }
     }
-    if stage.record.exits.iter().any(|exit| exit.end.is_none()) {
+    if endless(stage) {
         return Ok(Finding::late(format!("it {}", stage.never_ended()))
             .shown(evidence)
             .measured("killed"));
     }
-    let worst = stage.record.worst().unwrap_or_default();
+    let times = counted(stage).filter_map(|exit| Some(exit.end?.0));
+    let worst = times.max().unwrap_or_default();
     if worst > limit {
         return Ok(Finding::late(format!("a stop took {}", show(worst)))
             .shown(evidence)
             .measured(show(worst)));
     }
-    let count = stage.record.exits.len();
+    let count = counted(stage).count();
     Ok(
         Finding::passed(format!("the slowest of {count} stops took {}", show(worst)))
             .shown(evidence)
             .measured(show(worst)),
     )
+}
+
+/// The stops that nothing was held against. The others are judged by the checks that held it.
+fn counted<'a>(stage: &'a Stage<'_>) -> impl Iterator<Item = &'a Exit> {
+    let exits = stage.record.exits.iter();
+    exits.filter(|exit| exit.with != With::Hold)
 }

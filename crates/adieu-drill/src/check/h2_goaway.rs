@@ -54,6 +54,7 @@ struct Heard {
     answered: BTreeSet<u32>,
     refused: BTreeSet<u32>,
     asked: BTreeSet<u32>,
+    signal: Option<std::time::Instant>,
     end: String,
 }
 
@@ -70,6 +71,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             )));
         }
     };
+    if let Some(signal) = heard.signal {
+        stage.see_out(&run, signal).await;
+    }
     let evidence = evidence(&heard);
     Ok(match judge(&heard, stage.threshold.count()) {
         Ok(words) => Finding::passed(words).shown(evidence).measured("0 lost"),
@@ -88,7 +92,7 @@ async fn listen(stage: &Stage<'_>, run: &Run) -> io::Result<Heard> {
         .unwrap_or_else(|| request.clone());
     heard.asked.insert(h2.request(&first, run.place.tls).await?);
     run.let_arrive().await;
-    run.stop();
+    heard.signal = Some(run.stop());
     let until = Instant::now() + stage.idle_stop() + PATIENCE;
     loop {
         let frame = match timeout_at(until, h2.next()).await {

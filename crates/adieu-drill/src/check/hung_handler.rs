@@ -73,6 +73,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let signal = run.stop();
     let ended = run.subject.ended_within(stage.threshold.time()).await;
     drop(flights);
+    stage.note_end(signal, ended);
     Ok(match ended {
         Some(ended) => {
             let took = show(ended.at.saturating_duration_since(signal));

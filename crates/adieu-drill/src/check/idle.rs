@@ -30,6 +30,7 @@ pub(crate) async fn hold(
         .subject
         .ended_within(allowed.min(stage.drill.grace))
         .await;
+    stage.note_end(signal, ended);
     let took = ended.map(|ended| ended.at.saturating_duration_since(signal));
     let open = closing.iter().filter(|task| !task.is_finished()).count();
     let Some(took) = took else {
@@ -38,6 +39,7 @@ pub(crate) async fn hold(
             task.abort();
         }
         let after = run.subject.ended_within(Duration::from_secs(3)).await;
+        stage.note_end(signal, after);
         let then = match after {
             Some(_) => "it ended as soon as the client closed them",
             None => "it did not end either when the client closed them",

@@ -98,7 +98,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     for flight in flights {
         landed.push(flight.land(late.min(stage.drill.grace + PATIENCE)).await);
     }
-    let ended = run.subject.ended_within(Duration::from_secs(2)).await;
+    let ended = stage.see_out(&run, signal).await;
     let bars = landed
         .iter()
         .zip(0..)

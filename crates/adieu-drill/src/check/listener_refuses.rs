@@ -92,7 +92,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         met.push(one);
     }
     met.sort_by_key(|(at, _)| *at);
-    let ended = run.subject.ended_within(Duration::from_secs(2)).await;
+    let ended = stage.see_out(&run, signal).await;
     Ok(judge(
         stage,
         &run,

@@ -111,6 +111,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             format!("{} after the signal: {wrong}", show(at - signal)),
         ));
     }
+    stage.see_out(&run, signal).await;
     bad.sort_by_key(|(at, _)| *at);
     let measured = format!("{} of {asked} failed", bad.len());
     if bad.len() as u64 > stage.threshold.count() {

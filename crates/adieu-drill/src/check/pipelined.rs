@@ -50,11 +50,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let mut answered = 0;
     let mut closing = None;
+    let mut signal = None;
     let talk = async {
         let mut wire = run.wire().await?;
         wire.send(&bytes).await?;
         run.let_arrive().await;
-        run.stop();
+        signal = Some(run.stop());
         while answered < REQUESTS {
             let answer = wire.answer_within(stage.idle_stop() + PATIENCE).await?;
             answered += 1;
@@ -65,6 +66,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         Ok::<_, Broken>(())
     };
     let result = talk.await;
+    if let Some(signal) = signal {
+        stage.see_out(&run, signal).await;
+    }
     let lost = REQUESTS - answered;
     let measured = format!("{lost} of {REQUESTS} lost");
     Ok(match result {

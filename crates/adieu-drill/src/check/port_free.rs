@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::record::With;
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::{Threshold, show};
@@ -44,7 +45,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let run = stage.start().await?;
     run.let_arrive().await;
     let signal = run.stop();
-    let Some(ended) = stage.see_end(&run, signal, false).await else {
+    let Some(ended) = stage.see_end(&run, signal, With::Nobody).await else {
         return Ok(Finding::late(stage.never_ended()));
     };
     let limit = ended.at + stage.threshold.time();

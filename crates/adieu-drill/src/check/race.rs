@@ -8,7 +8,8 @@ use tokio::time::{sleep, timeout};
 use crate::discover::Speaks;
 use crate::error::CannotDrill;
 use crate::finding::Finding;
-use crate::record;
+use crate::place::label;
+use crate::record::{self, With};
 use crate::report::{Fate, StopTimeline};
 use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
@@ -16,7 +17,7 @@ use crate::threshold::show;
 /// So many answers say that the load is running.
 const WARM: u64 = 64;
 /// How many of the last requests of a client are drawn, at least.
-const KEPT: usize = 96;
+const KEPT: usize = 320;
 
 /// The load of this mode that fits the program, if there is one.
 pub(crate) fn load(stage: &mut Stage<'_>, run: &Run, mode: Mode) -> Option<Load> {
@@ -108,14 +109,14 @@ pub(crate) async fn once(
     // Not always at the same point of whatever the server does.
     sleep(Duration::from_millis(stage.dice.u64(100..400))).await;
     let signal = run.stop();
-    let ended = stage.see_end(&run, signal, true).await;
+    let ended = stage.see_end(&run, signal, With::Load).await;
     // Refused, the clients end by themselves. If the program still serves they are asked to.
     running.end();
     let tally = match timeout(PATIENCE * 3, running.finish()).await {
         Ok(tally) => tally,
         Err(_) => return Ok(Err(Finding::late("the clients did not come to an end"))),
     };
-    let drawn = draw(stage, &tally, signal, ended);
+    let drawn = draw(stage, &run, &tally, signal, ended);
     if stage.record.target_report.is_none() && drawn.is_some() {
         let text = tokio::fs::read(&run.subject.report)
             .await
@@ -129,15 +130,16 @@ pub(crate) async fn once(
 
 fn draw(
     stage: &mut Stage<'_>,
+    run: &Run,
     tally: &Tally,
     signal: Instant,
     ended: Option<crate::process::Ended>,
 ) -> Option<usize> {
     let label = match stage.found.speaks {
-        Speaks::Http => "request",
-        Speaks::Echo | Speaks::Other => "line",
+        Speaks::Http => label(&run.place.request()),
+        Speaks::Echo | Speaks::Other => "line".to_owned(),
     };
-    let (requests, omitted) = record::bars(tally, signal, label);
+    let (requests, omitted) = record::bars(tally, signal, &label);
     stage.record.draw(record::complete(StopTimeline {
         check: stage.spec.id.to_owned(),
         run: stage.run,

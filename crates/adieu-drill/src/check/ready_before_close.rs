@@ -96,7 +96,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         closed = earlier(closed, look.closed);
     }
     drop(held);
-    let ended = run.subject.ended_within(Duration::from_secs(2)).await;
+    let ended = stage.see_out(&run, signal).await;
     let mut marks = record::marks(signal, stage.drill.signal.name(), ended);
     for (at, kind) in [
         (off, MarkKind::ReadinessOff),

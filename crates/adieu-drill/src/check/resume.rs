@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Spec, Trying, shell};
-use crate::discover::upload;
 use crate::finding::Finding;
+use crate::record::With;
 use crate::report::Group;
-use crate::stage::{PATIENCE, Run, Stage};
+use crate::stage::{Run, Stage};
 use crate::threshold::Threshold;
-use crate::wire::Wire;
 
 pub(crate) const SPEC: Spec = Spec {
     id: "resume",
     group: Group::Data,
     quick: false,
     why: "A restart must go on where the last run ended: what was acknowledged before is still known after.",
-    how: "Requests are sent (to the upload path, if there is one). The ledger command prints what the running program has on \
+    how: "Requests are sent: to the upload path if there is one, or to the slow path if it has a method of its own \
+          (`POST /orders?ms={ms}`). The ledger command prints what the running program has on \
           its books, an entry a line. The program is stopped and started again, and the command run again: every line of \
           before must be there after.",
     applies: "Needs --ledger COMMAND; {port} and {dir} are replaced in it.",
@@ -45,7 +45,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ));
     };
     let run = stage.start().await?;
-    give_work(stage, &run).await;
+    for _ in 0..5 {
+        stage.give_work(&run).await;
+    }
     let before = match ledger(command, &run).await {
         Ok(before) if before.is_empty() => {
             return Ok(Finding::skipped(
@@ -60,7 +62,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
     };
     let signal = run.stop();
-    if stage.see_end(&run, signal, false).await.is_none() {
+    if stage.see_end(&run, signal, With::Nobody).await.is_none() {
         return Ok(Finding::skipped(super::NEVER_ENDS));
     }
     run.subject.kill().await;
@@ -90,26 +92,6 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         before.len()
     ))
     .measured(measured))
-}
-
-async fn give_work(stage: &Stage<'_>, run: &Run) {
-    if !run.place.is_http() {
-        return;
-    }
-    let upload_place = stage
-        .found
-        .upload
-        .as_ref()
-        .and_then(|path| run.place.at(&run.subject.blanks.fill(path)).ok());
-    for _ in 0..5 {
-        let _ = match &upload_place {
-            Some(place) => {
-                let request = upload(&place.request(), b"adieu".to_vec());
-                Wire::ask_within(place, &request, PATIENCE).await
-            }
-            None => Wire::ask_within(&run.place, &run.place.request(), PATIENCE).await,
-        };
-    }
 }
 
 async fn ledger(command: &str, run: &Run) -> Result<BTreeSet<String>, String> {

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::{Spec, Trying, race};
 use crate::finding::Finding;
 use crate::process::{Form, held_socket};
+use crate::record::With;
 use crate::report::Group;
 use crate::stage::{self, PATIENCE, Stage};
 use crate::threshold::Threshold;
@@ -74,8 +75,8 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             &format!("restart {number} of {restarts}"),
         );
         sleep(Duration::from_millis(stage.dice.u64(50..250))).await;
-        run.stop();
-        if run.subject.ended_within(stage.drill.grace).await.is_none() {
+        let signal = run.stop();
+        if stage.see_end(&run, signal, With::Load).await.is_none() {
             return Ok(Finding::late(stage.never_ended()).shown(run.last_lines(3)));
         }
         run.subject.kill().await;

@@ -64,6 +64,7 @@ pub(crate) async fn stop_as(
         .subject
         .ended_within(stage.drill.grace.saturating_sub(signal.elapsed()))
         .await;
+    stage.note_end(signal, ended);
     if lost.len() as u64 > stage.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{} of {count} requests in flight were lost to {what}",

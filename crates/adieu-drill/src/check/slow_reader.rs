@@ -72,17 +72,21 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             )));
         }
     };
+    let mut signal = None;
     let read = async {
         let mut wire = Wire::open(&place.target().window(WINDOW)).await?;
         wire.send(&request.bytes(false)).await?;
         wire.more()
             .await
             .map_err(|error| Broken::new(error, true, 0))?;
-        run.stop();
+        signal = Some(run.stop());
         sleep(stage.idle_stop() + PAUSE).await;
         wire.answer_within(PATIENCE * 3).await
     };
     let result = timeout(stage.idle_stop() + PATIENCE * 4, read).await;
+    if let Some(signal) = signal {
+        stage.see_out(&run, signal).await;
+    }
     let (why, by_time) = match result {
         Ok(Ok(answer)) if answer.body.length == reference.length => {
             let same = if answer.body == reference {

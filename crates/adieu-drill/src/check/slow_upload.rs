@@ -59,11 +59,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let bytes = upload(&place.request(), vec![b'a'; BODY]).bytes(false);
     let (early, late) = bytes.split_at(bytes.len() - BODY / 2);
     let pause = (stage.idle_stop() + Duration::from_millis(600)) / PIECES as u32;
+    let mut signal = None;
     let sent = async {
         let mut wire = run.wire().await?;
         wire.send_part(early).await?;
         run.let_arrive().await;
-        run.stop();
+        signal = Some(run.stop());
         for piece in late.chunks(late.len() / PIECES) {
             sleep(pause).await;
             wire.send_rest(piece).await?;
@@ -75,7 +76,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             .shown([format!("POST {path}: {why}")])
             .measured("1 of 1 lost")
     };
-    Ok(match sent.await {
+    let sent = sent.await;
+    if let Some(signal) = signal {
+        stage.see_out(&run, signal).await;
+    }
+    Ok(match sent {
         Ok(answer) if answer.head.status < 400 => Finding::passed(format!(
             "an upload under way was finished and answered {}",
             answer.head.status

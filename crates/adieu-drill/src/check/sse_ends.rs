@@ -97,6 +97,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     };
     let end: Result<io::Result<()>, _> = timeout_at(until, reading).await;
     let took = show(signal.elapsed());
+    stage.see_out(&run, signal).await;
     Ok(match end {
         Ok(Ok(())) => {
             Finding::passed(format!("the event stream ended in order after {took}")).measured(took)

@@ -7,12 +7,11 @@ use adieu_load::Mode;
 use tokio::time::sleep;
 
 use super::{Spec, Trying, race, shell};
-use crate::discover::upload;
 use crate::finding::Finding;
+use crate::record::With;
 use crate::report::Group;
 use crate::stage::{Run, Stage};
 use crate::threshold::Threshold;
-use crate::wire::Wire;
 
 pub(crate) const SPEC: Spec = Spec {
     id: "state-intact",
@@ -62,13 +61,13 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         );
         let run = stage.start().await?;
         let load = race::load(stage, &run, Mode::Mixed).map(|load| load.clients(4).start());
-        change_something(stage, &run).await;
+        stage.give_work(&run).await;
         sleep(Duration::from_millis(stage.dice.u64(0..200))).await;
         let how = if killed {
             "SIGKILL"
         } else {
-            run.stop();
-            if run.subject.ended_within(stage.drill.grace).await.is_none() {
+            let signal = run.stop();
+            if stage.see_end(&run, signal, With::Load).await.is_none() {
                 return Ok(Finding::skipped(super::NEVER_ENDS));
             }
             stage.drill.signal.name()
@@ -93,17 +92,6 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         "the state was whole after {times} ends, most of them by SIGKILL"
     ))
     .measured(measured))
-}
-
-/// Gives the program something to keep, if it takes anything.
-async fn change_something(stage: &Stage<'_>, run: &Run) {
-    let Some(path) = &stage.found.upload else {
-        return;
-    };
-    if let Ok(place) = run.place.at(&run.subject.blanks.fill(path)) {
-        let request = upload(&place.request(), b"adieu".to_vec());
-        let _ = Wire::ask_within(&place, &request, Duration::from_secs(5)).await;
-    }
 }
 
 /// Whether there is a state, or what is wrong with it.

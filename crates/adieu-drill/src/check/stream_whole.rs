@@ -70,20 +70,25 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             )));
         }
     };
+    let mut signal = None;
     let read = async {
         let mut wire = run.wire().await?;
         wire.send(&request.bytes(false)).await?;
         let head = timeout(PATIENCE, wire.head()).await;
         let head = head.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let (head, _) = head.map_err(|error| Broken::new(error, true, 0))?;
-        run.stop();
+        signal = Some(run.stop());
         let body = timeout(PATIENCE * 3, wire.body(head.body)).await;
         let body = body.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         body.map_err(|error| Broken::new(error, true, 1))
     };
+    let read = read.await;
+    if let Some(signal) = signal {
+        stage.see_out(&run, signal).await;
+    }
     // Two that differ by themselves cannot tell a third one wrong.
     let (steady, steady_length) = (one == two, one.length == two.length);
-    Ok(match read.await {
+    Ok(match read {
         Ok(body) if body == one || (!steady && (body.length == one.length || !steady_length)) => {
             let same = if steady {
                 ""

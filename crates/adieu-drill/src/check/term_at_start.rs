@@ -69,6 +69,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             .shown(run.last_lines(5))
             .measured(format!("more than {}", show(limit))));
         };
+        stage.note_end(signal, Some(ended));
         if super::is_crash(ended.status, run.stop_signal()) {
             return Ok(Finding::failed(format!(
                 "stopped {} after its start, it crashed: {}",

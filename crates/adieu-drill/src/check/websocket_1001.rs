@@ -61,6 +61,13 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     run.let_arrive().await;
     let signal = run.stop();
     let limit = stage.idle_stop() + stage.threshold.time();
+    let finding = farewell(&mut socket, signal, limit).await;
+    stage.see_out(&run, signal).await;
+    Ok(finding)
+}
+
+/// What the server says last, for so long.
+async fn farewell(socket: &mut WebSocket, signal: std::time::Instant, limit: Duration) -> Finding {
     let until = Instant::now() + limit;
     loop {
         match timeout_at(until, socket.next()).await {
@@ -72,30 +79,26 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                     Some(code) => format!("code {code} {reason}").trim_end().to_owned(),
                     None => "no code".to_owned(),
                 };
-                return Ok(match code {
+                return match code {
                     Some(1001 | 1012) => {
                         Finding::passed(format!("closed with {said} after {took}")).measured(took)
                     }
                     _ => Finding::failed(format!("closed with {said} in the place of 1001"))
                         .measured(said),
-                });
+                };
             }
             Ok(Ok(Message::Ping(payload))) => {
                 let _ = socket.send(10, &payload).await;
             }
             Ok(Ok(Message::Other)) => {}
             Ok(Err(error)) => {
-                return Ok(
-                    Finding::failed("the WebSocket was cut without a close frame")
-                        .shown([format!("after {}: {error}", show(signal.elapsed()))])
-                        .measured("no close frame"),
-                );
+                return Finding::failed("the WebSocket was cut without a close frame")
+                    .shown([format!("after {}: {error}", show(signal.elapsed()))])
+                    .measured("no close frame");
             }
             Err(_) => {
-                return Ok(
-                    Finding::late(format!("no close frame within {}", show(limit)))
-                        .measured("no close frame"),
-                );
+                return Finding::late(format!("no close frame within {}", show(limit)))
+                    .measured("no close frame");
             }
         }
     }

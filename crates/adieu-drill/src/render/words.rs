@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::report::Recommendation;
+
 /// `17 µs`, `2.4 ms`, `312 ms`, `1.40 s`, `2 min 5 s`.
 pub(crate) fn micros(us: i64) -> String {
     let (sign, us) = if us < 0 {
@@ -29,6 +31,12 @@ pub(crate) fn micros(us: i64) -> String {
 /// The same from milliseconds.
 pub(crate) fn millis(ms: f64) -> String {
     micros((ms * 1e3).round() as i64)
+}
+
+/// `, in hung-handler`: where the slowest stop was seen, if a check saw it.
+pub(crate) fn seen_by(advice: &Recommendation) -> String {
+    let check = advice.worst_check.as_deref().map(tame);
+    check.map_or_else(String::new, |check| format!(", in {check}"))
 }
 
 /// Text that others wrote, on one line and unable to do anything to a terminal: what controls it, or turns the

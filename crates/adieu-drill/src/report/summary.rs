@@ -130,6 +130,9 @@ pub struct Starvation {
 pub struct Recommendation {
     /// The slowest stop, signal to exit.
     pub worst_ms: f64,
+    /// The check that saw it; absent if it was the idle stop before the first one.
+    #[serde(default)]
+    pub worst_check: Option<String>,
     /// For a Kubernetes pod: `terminationGracePeriodSeconds`.
     pub termination_grace_period_seconds: u64,
     /// For a compose file: `stop_grace_period`.
@@ -146,6 +149,7 @@ impl Recommendation {
         let seconds = ((worst.as_secs_f64() * 1.5 + 2.0).ceil() as u64).max(5);
         Self {
             worst_ms: worst.as_secs_f64() * 1_000.0,
+            worst_check: None,
             termination_grace_period_seconds: seconds,
             stop_grace_period: format!("{seconds}s"),
             timeout_stop_sec: format!("{seconds}s"),
@@ -245,6 +249,25 @@ impl Report {
             return Err(Unreadable::Version(version));
         }
         serde_json::from_str(json).map_err(Unreadable::NoReport)
+    }
+
+    /// Reads what `adieu drill --json` wrote: a report, or those of several targets in one object.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_json`](Self::from_json).
+    pub fn all_from_json(json: &str) -> Result<Vec<Self>, Unreadable> {
+        #[derive(Deserialize)]
+        struct Several {
+            reports: Vec<Value>,
+        }
+        let Ok(Several { reports }) = serde_json::from_str(json) else {
+            return Ok(vec![Self::from_json(json)?]);
+        };
+        let reports = reports.iter();
+        reports
+            .map(|report| Self::from_json(&report.to_string()))
+            .collect()
     }
 }
 
