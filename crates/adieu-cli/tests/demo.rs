@@ -2,8 +2,9 @@
 #![cfg(unix)]
 
 use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -87,4 +88,50 @@ fn a_place_that_cannot_be_written_is_said_before_the_drill() {
     let output = demo(directory.path(), &["--html", "."]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(err(&output), "error: cannot write .: it is a directory\n");
+}
+
+/// In a terminal, with the service up and a check under way, somebody types Ctrl-C.
+#[test]
+fn ctrl_c_leaves_no_service_behind() {
+    let directory = TempDir::new().expect("a directory");
+    let mark = format!("ADIEU_DEMO_TEST={}", directory.path().display());
+    let (name, value) = mark.split_once('=').expect("a pair");
+    let demo = format!("{} demo", env!("CARGO_BIN_EXE_adieu"));
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &demo, "/dev/null"])
+        .current_dir(directory.path())
+        .env(name, value)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script runs");
+    let mut screen = terminal.stdout.take().expect("a screen");
+    let (mut seen, mut piece) = (Vec::new(), [0; 4_096]);
+    // The first check is shown once the service has been looked at.
+    while !String::from_utf8_lossy(&seen).contains("inflight-finishes") {
+        let count = screen.read(&mut piece).expect("something is shown");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend(&piece[..count]);
+    }
+    let keyboard = terminal.stdin.as_mut().expect("a keyboard");
+    keyboard.write_all(b"\x03").expect("a key");
+    keyboard.flush().expect("a key");
+    let mut rest = Vec::new();
+    // A terminal whose program is gone says so with an error.
+    let _ = screen.read_to_end(&mut rest);
+    let rest = String::from_utf8_lossy(&rest);
+    let status = terminal.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130), "{rest}");
+    assert!(
+        rest.contains("everything that was started is ended"),
+        "{rest}"
+    );
+    assert!(!directory.path().join("adieu-demo.html").exists());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let left = processes.filter(|process| {
+        let environ = fs::read(process.path().join("environ")).unwrap_or_default();
+        let mut pairs = environ.split(|byte| *byte == 0);
+        pairs.any(|pair| pair == mark.as_bytes())
+    });
+    assert_eq!(left.count(), 0);
 }

@@ -1,7 +1,6 @@
 //! `adieu demo`: a service of ours, drilled before your eyes.
 
 mod args;
-mod hold;
 mod routes;
 mod run;
 mod service;

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use adieu_drill::report::{Level, Report, Verdict};
-use adieu_drill::{CannotDrill, Drill, file, render};
+use adieu_drill::{Drill, file, render};
 
 use super::args::DemoArgs;
-use super::hold::{NoReport, hold};
 use super::service;
+use crate::drill::{NoReport, hold, runtime};
 use crate::output::{self, Ending};
 use crate::show;
 
@@ -38,7 +38,8 @@ fn demo(page: &Path) -> Result<Ending, ExitCode> {
     output::note(
         "starting a service built into this program, putting load on it, and stopping it again and again",
     );
-    let mut report = hold(drill(&program)).map_err(ended)?;
+    let held = runtime().and_then(|runtime| hold(&runtime, drill(&program)));
+    let mut report = held.map_err(NoReport::say)?;
     // Where this program lies on this machine is nobody else's business.
     "adieu".clone_into(&mut report.target.command[0]);
     // A reader that stopped reading has what it wanted.
@@ -93,25 +94,5 @@ fn may_replace(page: &Path) -> Result<(), String> {
             "{} is there and is no drill report, so it is left alone; name another with --html FILE",
             page.display()
         )),
-    }
-}
-
-fn ended(reason: NoReport) -> ExitCode {
-    match reason {
-        NoReport::Interrupted => {
-            output::note("interrupted; everything that was started is ended");
-            ExitCode::from(130)
-        }
-        NoReport::Runtime(error) => {
-            output::error(format!("no runtime for the drill: {error}"));
-            ExitCode::from(Ending::Usage)
-        }
-        NoReport::Cannot(cannot) => {
-            output::error(&cannot);
-            match cannot {
-                CannotDrill::Start(_) => ExitCode::from(4),
-                _ => ExitCode::from(Ending::Usage),
-            }
-        }
     }
 }

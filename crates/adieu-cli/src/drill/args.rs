@@ -45,7 +45,7 @@ pub(crate) struct DrillArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = "What")]
     pub(crate) tcp: Option<String>,
     /// Connections to --tcp are secured with TLS; any certificate is believed.
-    #[arg(long, requires = "tcp", help_heading = "What")]
+    #[arg(long, help_heading = "What")]
     pub(crate) tls: bool,
     /// What to call it in the report.
     #[arg(

@@ -1,24 +1,33 @@
 //! Holds a drill to its end, or to the first signal that ends this program.
 
 use std::io;
+use std::process::ExitCode;
 
 use adieu_drill::report::Report;
 use adieu_drill::{CannotDrill, Drill};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::output::{self, Ending};
+
 /// Why there is no report.
-pub(super) enum NoReport {
+pub(crate) enum NoReport {
     /// The drill could not be held.
     Cannot(CannotDrill),
     /// Somebody ended it, with this signal.
     Interrupted(i32),
-    /// Signals cannot be heard.
+    /// Signals cannot be heard, or there is nothing to run on.
     Deaf(io::Error),
 }
 
+/// What drills are held on.
+pub(crate) fn runtime() -> Result<Runtime, NoReport> {
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().build().map_err(NoReport::Deaf)
+}
+
 /// Holds it. Whatever the drill started is gone when this returns.
-pub(super) fn hold(runtime: &Runtime, drill: Drill) -> Result<Report, NoReport> {
+pub(crate) fn hold(runtime: &Runtime, drill: Drill) -> Result<Report, NoReport> {
     runtime.block_on(async {
         let hear = |kind| signal(kind).map_err(NoReport::Deaf);
         let mut interrupt = hear(SignalKind::interrupt())?;
@@ -32,4 +41,28 @@ pub(super) fn hold(runtime: &Runtime, drill: Drill) -> Result<Report, NoReport> 
             _ = hang_up.recv() => Err(NoReport::Interrupted(SignalKind::hangup().as_raw_value())),
         }
     })
+}
+
+impl NoReport {
+    /// Says why, and with what code to end.
+    pub(crate) fn say(self) -> ExitCode {
+        match self {
+            Self::Cannot(CannotDrill::Start(start)) => {
+                output::error(start);
+                Ending::NoStart.into()
+            }
+            Self::Cannot(cannot) => {
+                output::error(cannot);
+                Ending::Usage.into()
+            }
+            Self::Interrupted(signal) => {
+                output::note("interrupted; everything that was started is ended");
+                ExitCode::from(128 + u8::try_from(signal).unwrap_or_default())
+            }
+            Self::Deaf(error) => {
+                output::error(format!("the drill cannot be held: {error}"));
+                Ending::Usage.into()
+            }
+        }
+    }
 }

@@ -10,4 +10,5 @@ mod run;
 mod wish;
 
 pub(crate) use args::DrillArgs;
+pub(crate) use hold::{NoReport, hold, runtime};
 pub(crate) use run::run;

@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use adieu_drill::CannotDrill;
 use adieu_drill::report::Verdict;
-use tokio::runtime::Builder;
 
 use super::args::DrillArgs;
-use super::hold::{NoReport, hold};
+use super::hold::{hold, runtime};
 use super::wish::Wish;
 use super::{catalogue, compare, file, output as reports};
 use crate::output::{self, Ending};
@@ -71,19 +69,16 @@ fn wishes(args: &DrillArgs) -> Result<Vec<Wish>, String> {
 }
 
 fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
-    let runtime = match Builder::new_multi_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            output::error(format!("no runtime for the drill: {error}"));
-            return Ending::Usage.into();
-        }
+        Err(reason) => return reason.say(),
     };
     let mut held = Vec::new();
     for (wish, number) in wishes.iter().zip(1..) {
         let drill = wish.drill().progress(show::Bars::new());
         let report = match hold(&runtime, drill) {
             Ok(report) => report,
-            Err(reason) => return ended(reason),
+            Err(reason) => return reason.say(),
         };
         if !args.json {
             reports::text(&report);
@@ -101,25 +96,4 @@ fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
         return Ending::Findings.into();
     }
     Ending::Clean.into()
-}
-
-fn ended(reason: NoReport) -> ExitCode {
-    match reason {
-        NoReport::Cannot(CannotDrill::Start(start)) => {
-            output::error(start);
-            Ending::NoStart.into()
-        }
-        NoReport::Cannot(cannot) => {
-            output::error(cannot);
-            Ending::Usage.into()
-        }
-        NoReport::Interrupted(signal) => {
-            output::note("interrupted; everything that was started is ended");
-            ExitCode::from(128 + u8::try_from(signal).unwrap_or_default())
-        }
-        NoReport::Deaf(error) => {
-            output::error(format!("signals cannot be heard: {error}"));
-            Ending::Usage.into()
-        }
-    }
 }

@@ -46,6 +46,38 @@ pub(super) struct Wish {
     pub(super) clients: Option<usize>,
 }
 
+/// Gives a macro the names of all wishes that are one value, absent or not.
+macro_rules! each_value {
+    ($macro:ident) => {
+        $macro!(
+            name,
+            http,
+            tcp,
+            ready,
+            ready_within,
+            signal,
+            grace,
+            slow,
+            stream,
+            large,
+            sse,
+            ws,
+            upload,
+            readiness,
+            liveness,
+            body,
+            method,
+            state_file,
+            state_command,
+            ledger,
+            level,
+            repeat,
+            seed,
+            clients
+        )
+    };
+}
+
 impl Wish {
     /// What the command line says.
     ///
@@ -130,32 +162,7 @@ impl Wish {
                 threshold: joined(self.threshold, &over.threshold),
             } };
         }
-        stronger!(
-            name,
-            http,
-            tcp,
-            ready,
-            ready_within,
-            signal,
-            grace,
-            slow,
-            stream,
-            large,
-            sse,
-            ws,
-            upload,
-            readiness,
-            liveness,
-            body,
-            method,
-            state_file,
-            state_command,
-            ledger,
-            level,
-            repeat,
-            seed,
-            clients
-        )
+        each_value!(stronger)
     }
 
     /// The drill that was wished for.
@@ -164,32 +171,7 @@ impl Wish {
         macro_rules! with {
             ($($field:ident),*) => { $(if let Some(value) = &self.$field { drill = drill.$field(value.clone()); })* };
         }
-        with!(
-            name,
-            http,
-            tcp,
-            ready,
-            ready_within,
-            signal,
-            grace,
-            slow,
-            stream,
-            large,
-            sse,
-            ws,
-            upload,
-            readiness,
-            liveness,
-            body,
-            method,
-            state_file,
-            state_command,
-            ledger,
-            level,
-            repeat,
-            seed,
-            clients
-        );
+        each_value!(with);
         macro_rules! pairs {
             ($($field:ident as $method:ident),*) => {
                 $(for (name, value) in &self.$field { drill = drill.$method(name, value); })*

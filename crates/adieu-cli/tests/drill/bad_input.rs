@@ -1,0 +1,142 @@
+//! Everything that a command line, a file and a program can have wrong, before a check runs.
+
+use crate::support::{Test, URL};
+
+#[test]
+fn a_command_that_is_not_there_is_four() {
+    let ran = Test::new().run(&["--http", URL, "--", "no-such-program", "{port}"]);
+    ran.refuses(
+        4,
+        &["`no-such-program` cannot be started: there is no such command"],
+    );
+}
+
+#[test]
+fn a_program_that_ends_at_once_is_four_with_its_last_words() {
+    let script = "echo port {port} is not mine; echo of all ports >&2; exit 3";
+    let ran = Test::new().run(&["--http", URL, "--", "sh", "-c", script]);
+    ran.refuses(
+        4,
+        &[
+            "ended before it was ready: exit code 3",
+            "of all ports",
+            "is not mine",
+        ],
+    );
+}
+
+#[test]
+fn a_port_that_never_opens_is_four() {
+    let ran = Test::new().run(&[
+        "--tcp",
+        "127.0.0.1:{port}",
+        "--ready-within",
+        "300ms",
+        "--",
+        "sleep",
+        "1{port}",
+    ]);
+    ran.refuses(
+        4,
+        &["was not ready after 300 ms: nothing listened at 127.0.0.1:"],
+    );
+}
+
+#[test]
+fn ready_that_never_comes_is_four() {
+    let test = Test::new();
+    for (ready, words) in [
+        (
+            &["--ready-line", "open sesame"][..],
+            "it printed no line with `open sesame`",
+        ),
+        (&["--ready-notify"], "it sent no READY=1"),
+        (
+            &["--ready-url", "http://127.0.0.1:{port2}/"],
+            "did not answer below 400",
+        ),
+        (&["--ready-tcp", "127.0.0.1:{port2}"], "nothing listened at"),
+    ] {
+        let words_before = [&["--http", URL, "--ready-within", "700ms"][..], ready].concat();
+        let ran = test.run(&[&words_before[..], &["--", "python3", "hello.py", "{port}"]].concat());
+        ran.refuses(4, &[words]);
+    }
+}
+
+#[test]
+fn usage_is_two_before_anything_is_started() {
+    let test = Test::new().file("not-a-folder", "");
+    let started = [
+        "--",
+        "sh",
+        "-c",
+        "touch started; exec python3 hello.py {port}",
+    ];
+    for (words, said) in [
+        (
+            &["--http", URL, "--check", "exit-cod"][..],
+            "`exit-cod` is no check; did you mean `exit-code`?",
+        ),
+        (
+            &["--http", URL, "--threshold", "exit-in-time=soon"],
+            "`soon` is no time",
+        ),
+        (
+            &["--http", URL, "--html", "not-a-folder/a.html"],
+            "cannot write not-a-folder/a.html",
+        ),
+        (
+            &["--http", URL, "--junit", "nowhere/a.xml"],
+            "its directory does not exist",
+        ),
+        (&["--http", "127.0.0.1:{port}"], "is no URL"),
+        (
+            &["--tcp", "127.0.0.1:1"],
+            "the address `127.0.0.1:1` has none",
+        ),
+        (
+            &["--http", URL, "--signal", "SIGFOO"],
+            "is no signal to stop with",
+        ),
+        (&["--http", URL, "--header", "no colon"], "there is no `:`"),
+        (&[], "--http URL or --tcp ADDRESS"),
+    ] {
+        test.run(&[words, &started].concat()).refuses(2, &[said]);
+    }
+    test.run(&["--http", URL, "--", "python3", "hello.py"])
+        .refuses(2, &["its command has no `{port}`"]);
+    test.run(&[
+        "--http",
+        "http://me:geheim@127.0.0.1:{port}/",
+        "--",
+        "x",
+        "{port}",
+    ])
+    .refuses(2, &["--header"]);
+    assert!(!test.path().join("started").exists());
+}
+
+#[test]
+fn a_broken_file_is_two_with_line_and_column() {
+    let test = Test::new()
+        .file(
+            "syntax.toml",
+            "[[target]]\nname = \"a\"\ncommand = [\"x\"\n",
+        )
+        .file(
+            "id.toml",
+            "[[target]]\ncommand = [\"x\"]\n\nskip = [\"port-freee\"]\n",
+        )
+        .file("key.toml", "[[target]]\n  colour = 3\n");
+    for (name, words) in [
+        ("syntax.toml", "error: syntax.toml:"),
+        (
+            "id.toml",
+            "error: id.toml:4:9: `port-freee` is no check; did you mean `port-free`?",
+        ),
+        ("key.toml", "error: key.toml:2:3: unknown field `colour`"),
+        ("nowhere.toml", "error: nowhere.toml: "),
+    ] {
+        test.run(&["--file", name]).refuses(2, &[words]);
+    }
+}

@@ -1,0 +1,126 @@
+//! What it prints and writes.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{HELLO, Test, URL};
+
+#[test]
+fn a_program_that_stops_well_passes_and_json_is_all_there_is() {
+    let test = Test::new();
+    let words = [
+        "--http",
+        URL,
+        "--check",
+        "exit-code,port-free,keepalive-race",
+        "--json",
+        "--seed",
+        "7",
+        "--clients",
+        "2",
+    ];
+    let ran = test.run(
+        &[
+            &words[..],
+            &[
+                "--threshold",
+                "keepalive-race=1000",
+                "--",
+                "python3",
+                "hello.py",
+                "{port}",
+            ],
+        ]
+        .concat(),
+    );
+    assert_eq!(ran.code(), Some(0), "{} {}", ran.out(), ran.err());
+    let report: Value = serde_json::from_str(&ran.out()).expect("one object");
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["verdict"], "passed");
+    assert_eq!(report["seed"], 7);
+    let checks = report["checks"].as_array().expect("checks");
+    let ids: Vec<_> = checks
+        .iter()
+        .map(|check| check["id"].as_str().unwrap_or(""))
+        .collect();
+    assert_eq!(ids, ["keepalive-race", "exit-code", "port-free"]);
+    for check in checks {
+        assert!(
+            check["reason"].is_string() && check["evidence"].is_array(),
+            "{check}"
+        );
+    }
+}
+
+#[test]
+fn a_check_that_fails_is_one_and_the_reports_are_written() {
+    let test = Test::new().file("wrong.py", &HELLO.replace("sys.exit(0)", "sys.exit(9)"));
+    let words = [
+        "--tcp",
+        "127.0.0.1:{port}",
+        "--check",
+        "exit-code",
+        "--html",
+        "a.html",
+        "--junit",
+        "a.xml",
+    ];
+    let ran = test.run(&[&words[..], &["--", "python3", "wrong.py", "{port}"]].concat());
+    assert_eq!(ran.code(), Some(1), "{}", ran.err());
+    assert!(
+        ran.out().contains("exit code 9 after SIGTERM"),
+        "{}",
+        ran.out()
+    );
+    for (name, words) in [("a.html", "exit code 9"), ("a.xml", "<failure")] {
+        let text = fs::read_to_string(test.path().join(name)).expect("a report");
+        assert!(text.contains(words), "{name}");
+    }
+}
+
+#[test]
+fn a_file_holds_several_targets() {
+    let test = Test::new().file(
+        "drill.toml",
+        "[defaults]\ncheck = [\"exit-code\"]\n\
+         [[target]]\nname = \"one\"\ncommand = [\"python3\", \"hello.py\", \"{port}\"]\nhttp = \"http://127.0.0.1:{port}/\"\n\
+         [[target]]\nname = \"two\"\ncommand = [\"sh\", \"-c\", \"exec python3 hello.py $PORT\"]\ntcp = \"127.0.0.1:{port}\"\n\
+         env = { PORT = \"{port}\" }\n",
+    );
+    let ran = test.run(&["--file", "drill.toml", "--json"]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.err());
+    let all: Value = serde_json::from_str(&ran.out()).expect("one object");
+    assert_eq!(
+        (&all["version"], &all["verdict"]),
+        (&Value::from(1), &Value::from("passed"))
+    );
+    assert_eq!(all["reports"][1]["target"]["name"], "two");
+    assert_eq!(all["checks"].as_array().map(Vec::len), Some(2));
+    test.run(&["--file", "drill.toml", "--target", "three"])
+        .refuses(2, &["no target is named `three`"]);
+}
+
+#[test]
+fn checks_are_listed_and_explained() {
+    let test = Test::new();
+    let list = test.run(&["--list"]);
+    assert_eq!(list.code(), Some(0));
+    assert!(
+        list.out().contains("  keepalive-race       quick  "),
+        "{}",
+        list.out()
+    );
+    let page = test.run(&["--explain", "h2-goaway"]);
+    for part in [
+        "# h2-goaway",
+        "## What is done",
+        "## When it applies",
+        "--threshold h2-goaway=VALUE",
+        "**Go**",
+    ] {
+        assert!(page.out().contains(part), "{}", page.out());
+    }
+    test.run(&["--explain", "h2-gone"])
+        .refuses(2, &["is no check"]);
+}
