@@ -3,9 +3,12 @@
 //! The peers are installed once into `target/drills`, from the lists beside this file and the lock file of
 //! `fixtures/peers/rust`. Where one fails a check and there is a reproduction without the drill in
 //! `fixtures/peers/repro`, that is run too, so that the table blames nobody for a mistake of ours.
+//!
+//! `cargo xtask drills ours` does it with the examples of this project, and there a failure is one.
 
 mod fetch;
 mod judge;
+mod ours;
 mod page;
 mod peers;
 
@@ -15,12 +18,15 @@ use crate::checkout::Checkout;
 use crate::step::Failure;
 
 const HELP: &str = "\
-`adieu drill` on servers of others.
+`adieu drill` on servers of others, or on our own.
 
 usage: cargo xtask drills [options] [name…]
+       cargo xtask drills [--dev] [--quick] ours
 
 names; all if none is given:
   uvicorn hypercorn gunicorn aiohttp axum actix-web nginx node
+
+  ours      the examples, as drill.toml says, with --full --repeat 20; it takes an hour or two
 
 options:
   --dev     with development builds, which are made faster
@@ -30,12 +36,13 @@ options:
 
 Needs python3 and Node; nginx is installed when we may. It takes some minutes for each.
 
-exit code: 0 the table is there, whoever failed; 1 it could not be made; 2 usage
+exit code: 0 the table is there, whoever failed; 1 it could not be made, or one of ours failed; 2 usage
 ";
 
 #[derive(Debug, Default, PartialEq)]
 struct Wish<'a> {
     names: Vec<&'a str>,
+    ours: bool,
     quick: bool,
     dev: bool,
     again: bool,
@@ -70,14 +77,21 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
             "--dry" => wish.dry = true,
             "--dev" => wish.dev = true,
             "--again" => wish.again = true,
+            "ours" => wish.ours = true,
             name if peers::NAMES.contains(&name) => wish.names.push(name),
             unknown => return Err(format!("`drills` has nothing called `{unknown}`")),
         }
+    }
+    if wish.ours && (!wish.names.is_empty() || wish.again || wish.dry) {
+        return Err("`ours` goes with --dev and --quick, and nothing else".to_owned());
     }
     Ok(wish)
 }
 
 fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
+    if wish.ours {
+        return ours::drill(checkout, wish.dev, wish.quick);
+    }
     let tools = fetch::tools(checkout, wish.dev)?;
     let mut columns = Vec::new();
     for peer in peers::all(checkout, &tools)? {
@@ -111,5 +125,7 @@ mod tests {
         let wish = understand(&["--quick", "node"]).expect("it makes sense");
         assert!(wish.quick && wish.names == ["node"]);
         assert!(understand(&["apache"]).is_err());
+        assert!(understand(&["ours", "--dev"]).is_ok_and(|wish| wish.ours));
+        assert!(understand(&["ours", "node"]).is_err());
     }
 }
