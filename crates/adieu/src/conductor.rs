@@ -110,6 +110,13 @@ impl Conductor {
                 let status = self.ledger(|ledger| ledger.status(&self.core, now));
                 self.voice.show(status);
             }
+            Message::Reloading =>
+            {
+                #[cfg(unix)]
+                if let Some(systemd) = &self.systemd {
+                    systemd.reloading();
+                }
+            }
             #[cfg(feature = "net")]
             Message::Listening => self.serve(),
             #[cfg(all(unix, feature = "net"))]
@@ -144,6 +151,8 @@ impl Conductor {
         if let Some(systemd) = &mut self.systemd {
             systemd.hear(&notice, now);
         }
+        #[cfg(all(unix, feature = "admin"))]
+        self.core.handoff.remember(&notice);
         self.ledger(|ledger| ledger.write(now, notice));
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum Message {
     Note(Notice),
     /// Somebody wants to see how it stands.
     Status,
+    /// Everything is being loaded anew.
+    Reloading,
     /// The last server that did not listen does now.
     #[cfg(feature = "net")]
     Listening,

@@ -144,6 +144,10 @@ impl Core {
             (None, Signal::User1) => self.inbox.push(Message::Status),
             #[cfg(all(unix, feature = "net"))]
             (None, Signal::User2) => self.hand_off(),
+            #[cfg(all(unix, not(feature = "net")))]
+            (None, Signal::User2) => self.note(Notice::HandOffRefused {
+                why: "this program was built without adieu's feature `net`; it goes on".to_owned(),
+            }),
             // Caught only while something is bound to it.
             (None, _) => {}
         }

@@ -134,7 +134,7 @@ impl Scope {
         let system = |cause| Error::new(ErrorKind::System { what, cause });
         let signals = self
             .signals
-            .then(signal::catch)
+            .then(|| signal::catch(None))
             .transpose()
             .map_err(system)?;
         let core = Arc::new(Core::new(

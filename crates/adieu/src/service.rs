@@ -171,8 +171,11 @@ impl Service {
         let is_successor = predecessor.is_some();
         #[cfg(not(all(unix, feature = "net")))]
         let is_successor = false;
-        // Before anything is made: from here on no signal is lost.
-        let signals = signal::catch().map_err(system("signal handlers could not be installed"))?;
+        // Before anything is made: from here on no signal is lost. SIGUSR2 too, also where there is no hand-off:
+        // whoever sends it means a hand-off, and its default is to kill the process.
+        let hand_off = cfg!(unix).then_some(crate::Signal::User2);
+        let signals =
+            signal::catch(hand_off).map_err(system("signal handlers could not be installed"))?;
         self.settings.read_environment()?;
         let surroundings = Surroundings::look()?;
         let terms = self.settings.terms(surroundings)?;
@@ -204,8 +207,6 @@ impl Service {
         {
             let command = self.command.unwrap_or_else(crate::handoff::own_command);
             stage.core.handoff.allow(command, self.patience);
-            signal::listen_for(&stage.core, crate::Signal::User2)
-                .map_err(system("signal handlers could not be installed"))?;
         }
         runtime.block_on(async {
             setup::run(&stage.core, &stage.ledger, setup).await;

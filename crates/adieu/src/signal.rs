@@ -46,13 +46,17 @@ pub(crate) struct Catch(());
 /// A service hears of signals as long as this lives.
 pub(crate) struct Listening(Arc<Core>);
 
-/// Catches the signals that every service understands, except those that the parent process has set to be ignored.
-pub(crate) fn catch() -> io::Result<Catch> {
+/// Catches the signals that every service understands, and one more if asked to, except those that the parent process
+/// has set to be ignored.
+pub(crate) fn catch(one_more: Option<Signal>) -> io::Result<Catch> {
     let mut door = door();
     // A service that has ended still listens, to end the process with its exit code; the new one takes over.
     door.listeners.retain(|core| !core.has_ended());
     if door.catches == 0 {
         platform::install(&mut door)?;
+    }
+    if let Some(signal) = one_more {
+        platform::install_one(&mut door, signal)?;
     }
     door.catches += 1;
     Ok(Catch(()))

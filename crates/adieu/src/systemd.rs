@@ -119,11 +119,9 @@ impl Systemd {
                 self.send(lines);
             }
             Notice::Reloaded { .. } => {
-                self.reloading();
                 self.send("READY=1\nSTATUS=running, reloaded\n".to_owned());
             }
             Notice::ReloadRefused { part, .. } => {
-                self.reloading();
                 self.send(format!(
                     "READY=1\nSTATUS=running; {part} refused the reload\n"
                 ));
@@ -147,8 +145,8 @@ impl Systemd {
         let _ = writeln!(lines, "EXTEND_TIMEOUT_USEC={}", left.as_micros());
     }
 
-    /// The configuration is being read again; [`Systemd::ready`] when that is done.
-    fn reloading(&self) {
+    /// The configuration is being read again; `READY=1` follows when that is done.
+    pub(crate) fn reloading(&self) {
         let now = sys::monotonic_now().as_micros();
         self.send(format!(
             "RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reloading\n"

@@ -181,6 +181,15 @@ impl View {
         if let Some(reloads) = self.core.reloads.summary() {
             health["reload"] = reload(&reloads);
         }
+        #[cfg(unix)]
+        if let Some(last) = self.core.handoff.last() {
+            health["handoff"] = json!({
+                "outcome": last.outcome,
+                "pid": last.pid,
+                "why": last.why,
+                "age_ms": millis(last.at.elapsed()),
+            });
+        }
         health
     }
 

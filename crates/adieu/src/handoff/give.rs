@@ -31,6 +31,8 @@ const ENDING: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(crate) struct HandOff {
     state: Mutex<State>,
+    #[cfg(feature = "admin")]
+    last: Mutex<Option<Last>>,
     terms: Mutex<Option<(MakeCommand, Duration)>>,
 }
 
@@ -48,6 +50,44 @@ enum State {
     Forestalled,
     /// The next process has taken over.
     Done,
+}
+
+/// How the last hand-off went, or goes.
+#[cfg(feature = "admin")]
+#[derive(Clone)]
+pub(crate) struct Last {
+    pub(crate) at: tokio::time::Instant,
+    pub(crate) outcome: &'static str,
+    /// The process on the other side.
+    pub(crate) pid: Option<u32>,
+    pub(crate) why: Option<String>,
+}
+
+#[cfg(feature = "admin")]
+impl HandOff {
+    /// Keeps what is said of hand-offs, for whoever asks.
+    pub(crate) fn remember(&self, notice: &Notice) {
+        let (outcome, pid, why) = match notice {
+            Notice::HandOffBegun { pid, .. } => ("under way", Some(*pid), None),
+            Notice::HandOffFailed { why } => ("failed", None, Some(why.clone())),
+            Notice::HandedOver { pid } => ("handed over", Some(*pid), None),
+            Notice::TookOver { pid } => ("took over", Some(*pid), None),
+            _ => return,
+        };
+        let at = tokio::time::Instant::now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Last {
+            at,
+            outcome,
+            pid,
+            why,
+        });
+    }
+
+    pub(crate) fn last(&self) -> Option<Last> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
 }
 
 impl HandOff {

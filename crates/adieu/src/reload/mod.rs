@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use crate::core::Core;
+use crate::core::{Core, Message};
 use crate::error::{Error, Failure};
 use crate::report::Notice;
 use crate::spawn;
@@ -140,6 +140,7 @@ pub(crate) fn request(core: &Arc<Core>) {
 async fn reload_once(stop: &Stop) {
     let core = &stop.core;
     let sources = core.reloads.state().sources.clone();
+    core.inbox.push(Message::Reloading);
     let verdict = transact(stop, &sources).await;
     let mut state = core.reloads.state();
     let notice = match verdict {

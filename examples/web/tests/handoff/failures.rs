@@ -36,6 +36,12 @@ fn a_start_up_that_hangs_is_ended() {
         assert_eq!(why, format!("process {pid} was not ready within 300 ms"));
         assert!(is_gone(pid), "{script}");
         assert_eq!(web.ask("/readyz").expect("an answer").0, 200);
+        let last = &web.health()["handoff"];
+        assert_eq!(
+            (&last["outcome"], &last["why"]),
+            (&"failed".into(), &why.into())
+        );
+        assert!(last["age_ms"].is_number(), "{last}");
     }
     let timeline = web.report()["timeline"].to_string();
     assert_eq!(timeline.matches("hand-off failed").count(), 3, "{timeline}");

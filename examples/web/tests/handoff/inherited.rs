@@ -1,6 +1,6 @@
 //! Listeners from whoever started the process, by systemd's protocol.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -140,6 +140,59 @@ fn a_unix_listener_keeps_its_file() {
     assert_eq!(output.status.code(), Some(0));
     assert!(notes(&report).contains("descriptor 3"), "{report:#}");
     assert!(path.exists(), "it is not ours");
+}
+
+/// The program that systemd has for trying this out, and names that say which socket is which.
+#[test]
+fn systemd_hands_two_sockets_over_by_their_names() {
+    const ACTIVATE: &str = "systemd-socket-activate";
+    let directory = TempDir::new().expect("a directory");
+    let [admin, web] = ["admin.sock", "web.sock"].map(|name| directory.path().join(name));
+    let mut command = Command::new(ACTIVATE);
+    command
+        .arg("--listen")
+        .arg(&admin)
+        .arg("--listen")
+        .arg(&web)
+        .arg("--fdname=admin:web")
+        .arg(env!("CARGO_BIN_EXE_example-web"))
+        .args(["--listen", "127.0.0.1:1", "--admin", "127.0.0.1:1"])
+        .arg("--report")
+        .arg(directory.path().join("report.json"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!(
+                "SKIPPED: {ACTIVATE} is not installed; the tests beside this one play its part"
+            );
+            return;
+        }
+        Err(error) => panic!("{ACTIVATE}: {error}"),
+    };
+    // It says that it listens, and starts the program at the first connection.
+    let stderr = child.stderr.take().expect("its log");
+    let mut log = BufReader::new(stderr).lines().map_while(Result::ok);
+    for _ in 0..2 {
+        let line = log.find(|line| line.starts_with("Listening on "));
+        line.expect("it listens");
+    }
+    ask(UnixStream::connect(&web).expect("the queue takes it"));
+    let mut question = UnixStream::connect(&admin).expect("the queue takes it");
+    question
+        .write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .expect("it reads");
+    let mut text = String::new();
+    question.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let (output, report) = Live { child, directory }.stop();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        notes(&report).contains("listener inherited as descriptor 4"),
+        "{report:#}"
+    );
 }
 
 #[test]

@@ -155,6 +155,13 @@ impl Lineage {
         serde_json::from_str(&text).expect("the report is JSON")
     }
 
+    /// How whoever serves says it is.
+    #[track_caller]
+    pub(crate) fn health(&self) -> Value {
+        let (_, text) = self.ask("/health").expect("an answer");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
     /// The report that the last one has left.
     pub(crate) fn last_report(&self) -> Value {
         let text = fs::read_to_string(self.directory.path().join("report.json")).expect("a report");

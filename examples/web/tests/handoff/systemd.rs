@@ -1,6 +1,11 @@
-//! What systemd hears of a hand-off.
+//! What systemd hears of a hand-off, and of a reload.
 
+use std::fs;
 use std::os::unix::net::UnixDatagram;
+
+use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
+use tempfile::TempDir;
 
 use crate::lineage::{Lineage, PATIENCE};
 
@@ -10,13 +15,52 @@ fn hear(socket: &UnixDatagram) -> String {
     String::from_utf8_lossy(&bytes[..count]).into_owned()
 }
 
-#[test]
-fn the_new_process_becomes_the_main_one() {
-    let directory = tempfile::tempdir().expect("a directory");
+/// The socket that systemd would listen on, and its address.
+fn manager(directory: &TempDir) -> (UnixDatagram, String) {
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-    let address = path.display().to_string();
+    (socket, path.display().to_string())
+}
+
+fn monotonic_micros() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
+}
+
+/// `Type=notify-reload` takes a message for the answer to its SIGHUP only if the time in it is not before that.
+#[test]
+fn a_reload_begins_and_ends() {
+    let directory = TempDir::new().expect("a directory");
+    let (socket, address) = manager(&directory);
+    let motd = directory.path().join("motd");
+    fs::write(&motd, "hello").expect("a file");
+    let options = ["--motd", motd.to_str().expect("a path")];
+    let variables = [("NOTIFY_SOCKET", address.as_str())];
+    let mut web = Lineage::start_with("127.0.0.1:0", &options, &variables);
+    assert_eq!(hear(&socket), "READY=1\nSTATUS=running\n");
+    for (text, outcome) in [
+        ("good day", "READY=1\nSTATUS=running, reloaded\n"),
+        ("", "READY=1\nSTATUS=running; motd refused the reload\n"),
+    ] {
+        fs::write(&motd, text).expect("a file");
+        let before = monotonic_micros();
+        web.signal(web.pid(), Signal::HUP);
+        let reloading = hear(&socket);
+        let at = reloading
+            .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
+            .and_then(|rest| rest.split('\n').next()?.parse().ok());
+        let at: i64 = at.unwrap_or_else(|| panic!("{reloading}"));
+        assert!((before..=monotonic_micros()).contains(&at), "{reloading}");
+        assert_eq!(hear(&socket), outcome);
+    }
+    assert_eq!(web.stop(), Some(0));
+}
+
+#[test]
+fn the_new_process_becomes_the_main_one() {
+    let directory = TempDir::new().expect("a directory");
+    let (socket, address) = manager(&directory);
     let mut web = Lineage::start_with("127.0.0.1:0", &[], &[("NOTIFY_SOCKET", &address)]);
     assert_eq!(hear(&socket), "READY=1\nSTATUS=running\n");
 
