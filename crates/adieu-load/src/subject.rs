@@ -6,9 +6,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 /// A process that is killed if it is dropped before its end.
 #[must_use = "a process that is dropped is killed"]
@@ -16,7 +16,10 @@ pub struct Subject {
     child: Child,
     pid: Pid,
     lines: Lines<BufReader<ChildStdout>>,
-    errors: JoinHandle<String>,
+    /// All that was written to standard error, in whole lines.
+    errors: watch::Receiver<String>,
+    /// Up to where it was looked at.
+    heard: usize,
     asked: Option<Instant>,
 }
 
@@ -51,7 +54,7 @@ impl Subject {
             .kill_on_drop(true)
             .spawn()?;
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let pid = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
@@ -60,11 +63,8 @@ impl Subject {
             child,
             pid,
             lines: BufReader::new(stdout).lines(),
-            errors: tokio::spawn(async move {
-                let mut text = Vec::new();
-                let _ = stderr.read_to_end(&mut text).await;
-                String::from_utf8_lossy(&text).into_owned()
-            }),
+            errors: listen(stderr),
+            heard: 0,
             asked: None,
         })
     }
@@ -81,6 +81,31 @@ impl Subject {
             }
         }
         Err(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The next line on standard error that has these words, after the one that was found last. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// If the program closes its standard error before it writes such a line.
+    pub async fn error_line(&mut self, words: &str) -> io::Result<String> {
+        let mut found = None;
+        let has_words = |text: &String| {
+            let mut end = self.heard;
+            for line in text[self.heard..].split_inclusive('\n') {
+                end += line.len();
+                if line.contains(words) {
+                    found = Some((end, line.trim_end().to_owned()));
+                    return true;
+                }
+            }
+            false
+        };
+        let ended = |_| io::Error::from(io::ErrorKind::UnexpectedEof);
+        self.errors.wait_for(has_words).await.map_err(ended)?;
+        let (end, line) = found.ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.heard = end;
+        Ok(line)
     }
 
     /// The id of the process.
@@ -125,11 +150,27 @@ impl Subject {
     pub async fn end(mut self) -> io::Result<SubjectEnd> {
         let status = self.child.wait().await?;
         let took = self.asked.map(|asked| asked.elapsed());
-        let errors = self.errors.await.unwrap_or_default();
+        // Until nobody has it open any more.
+        while self.errors.changed().await.is_ok() {}
+        let errors = self.errors.borrow().clone();
         Ok(SubjectEnd {
             status,
             took,
             errors,
         })
     }
+}
+
+/// Reads to the end, and shows what there is so far.
+fn listen(from: impl AsyncRead + Unpin + Send + 'static) -> watch::Receiver<String> {
+    let (show, seen) = watch::channel(String::new());
+    tokio::spawn(async move {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while let Ok(1..) = from.read_until(b'\n', &mut line).await {
+            show.send_modify(|text| text.push_str(&String::from_utf8_lossy(&line)));
+            line.clear();
+        }
+    });
+    seen
 }

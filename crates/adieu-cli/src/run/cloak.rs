@@ -29,11 +29,13 @@ pub(super) struct Cloaked {
     had_traffic: bool,
 }
 
-/// Hides our own sockets, and those that processes below us listen on.
-pub(super) fn hide(own: Vec<OwnedFd>) -> Cloaked {
+/// Hides our own sockets, and those that processes below us listen on; not those that were lent to us, whose owner
+/// would have them back deaf.
+pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64]) -> Cloaked {
     let known: HashSet<u64> = own
         .iter()
         .filter_map(|socket| sockets::inode(socket.as_fd()))
+        .chain(lent.iter().copied())
         .collect();
     let found = listening(&known);
     let had_traffic = found.had_traffic;

@@ -147,11 +147,11 @@ impl Keeper<'_> {
 
     fn ready(&mut self) {
         self.is_ready = true;
+        self.shared.set_ready(true);
         if self.shared.options.ready != Ready::Start {
             let took = self.current.process.began.elapsed().as_millis();
             log::info(format_args!("{} ready after {took} ms", self.shared.name));
         }
-        self.shared.set_ready(true);
         notify::tell_outside("READY=1");
     }
 
@@ -175,13 +175,17 @@ impl Keeper<'_> {
 
     fn begin_restart(&mut self) {
         self.again = false;
+        notify::tell_reloading();
         let mut in_use = self.shared.sets_leaving();
         in_use.push(self.current.set);
         match start(self.shared, Some(&in_use)) {
             Ok(next) => self.next = Some((next, self.shared.ready_by())),
-            Err(error) => log::warn(format_args!(
-                "the new generation cannot be started, the old one stays: {error}"
-            )),
+            Err(error) => {
+                log::warn(format_args!(
+                    "the new generation cannot be started; the old one stays: {error}"
+                ));
+                notify::tell_outside("READY=1");
+            }
         }
     }
 
@@ -201,6 +205,7 @@ impl Keeper<'_> {
             self.current.pid(),
             old.pid()
         ));
+        notify::tell_outside("READY=1");
         tokio::spawn(retire(Arc::clone(self.shared), old));
         self.restart_again();
     }
@@ -213,6 +218,7 @@ impl Keeper<'_> {
                 next.pid()
             ));
             sys::kill_group(next.pid(), Signal::KILL);
+            notify::tell_outside("READY=1");
         }
         self.restart_again();
     }
@@ -306,8 +312,12 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
     }
     let end = old.process.ended().await;
     stopping::end_group(&shared, old.pid()).await;
-    log::info(format_args!("pid {} {}", old.pid(), end.how));
     shared.left(&old);
+    log::info(format_args!(
+        "the old generation (pid {}) {}",
+        old.pid(),
+        end.how
+    ));
 }
 
 async fn late(by: Option<Instant>) {

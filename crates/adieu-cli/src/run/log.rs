@@ -34,10 +34,11 @@ pub(super) fn start(quiet: bool) {
     let started = thread::Builder::new()
         .name("adieu-log".into())
         .spawn(move || write_all(&waiting));
-    // Unable to make a thread means unable to speak.
-    if started.is_ok() && WRITER.set(Writer { lines, quiet }).is_ok() {
-        let _ = tracing::subscriber::set_global_default(Deaf);
+    // Without a thread only what went wrong is said, by whoever says it: nothing will come of this run anyway.
+    if started.is_ok() {
+        let _ = WRITER.set(Writer { lines, quiet });
     }
+    let _ = tracing::subscriber::set_global_default(Deaf);
 }
 
 fn write_all(waiting: &Receiver<Line>) {
@@ -61,8 +62,9 @@ pub(super) fn flush(patience: Duration) {
 }
 
 pub(super) fn text(text: String) {
-    if let Some(writer) = WRITER.get() {
-        let _ = writer.lines.try_send(Line::Text(text));
+    match WRITER.get() {
+        Some(writer) => drop(writer.lines.try_send(Line::Text(text))),
+        None => drop(std::io::stderr().lock().write_all(text.as_bytes())),
     }
 }
 

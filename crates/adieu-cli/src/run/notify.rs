@@ -7,11 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{descendants, log, sys};
 
@@ -127,6 +129,30 @@ pub(super) fn tell_outside(text: &str) {
     };
     if let Err(error) = told() {
         log::warn(format_args!("NOTIFY_SOCKET does not listen: {error}"));
+    }
+}
+
+/// The next generation is being started; `READY=1` follows, whatever comes of it.
+pub(super) fn tell_reloading() {
+    let now = clock_gettime(ClockId::Monotonic);
+    let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    tell_outside(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+}
+
+/// Says twice in its time that we live, if whoever looks after us wants to hear it. The command is ours to watch.
+pub(super) fn stay_alive() {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let is_meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+    if let Some(micros @ 1..) = number("WATCHDOG_USEC").filter(|_| is_meant) {
+        tokio::spawn(async move {
+            let mut interval =
+                tokio::time::interval(Duration::from_micros((micros / 2).max(1_000)));
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                interval.tick().await;
+                tell_outside("WATCHDOG=1");
+            }
+        });
     }
 }
 

@@ -3,9 +3,11 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::generation::Generation;
+use super::notify::Said;
 use super::options::Ready;
 use super::service::Shared;
 use super::{sockets, taken};
@@ -58,17 +60,21 @@ impl Generation {
         let (Some(watchdog), Some(ear)) = (watchdog, &self.ear) else {
             return std::future::pending().await;
         };
-        let mut said = ear.said.clone();
         let began = Instant::from_std(self.process.began);
-        loop {
-            let alive = said.borrow_and_update().alive.unwrap_or(began);
-            // Either time passes without a word, or there is one and its time is looked at.
-            if tokio::time::timeout_at(alive + watchdog, said.changed())
-                .await
-                .is_err()
-            {
-                return;
-            }
+        silence(ear.said.clone(), began, watchdog).await;
+    }
+}
+
+/// Completes when nothing was said for so long.
+async fn silence(mut said: watch::Receiver<Said>, began: Instant, watchdog: Duration) {
+    loop {
+        let alive = said.borrow_and_update().alive.unwrap_or(began);
+        // Either time passes without a word, or there is one and its time is looked at.
+        match timeout_at(alive + watchdog, said.changed()).await {
+            Ok(Ok(())) => {}
+            // Nobody listens any more, so nobody is silent.
+            Ok(Err(_)) => std::future::pending().await,
+            Err(_) => return,
         }
     }
 }
@@ -83,5 +89,35 @@ pub(super) fn advice(ready: Ready) -> &'static str {
         Ready::Notify => "it did not send READY=1 to NOTIFY_SOCKET",
         Ready::Probe => "its probes did not answer well",
         Ready::Start | Ready::After(_) => "it did not live long enough",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_word_is_a_new_lease() {
+        let began = Instant::now();
+        let (say, said) = watch::channel(Said::default());
+        let watch = tokio::spawn(silence(said, began, Duration::from_secs(10)));
+        for _ in 0..5 {
+            sleep(Duration::from_secs(9)).await;
+            say.send_modify(|said| said.alive = Some(Instant::now()));
+        }
+        // Words that are no sign of life are none.
+        sleep(Duration::from_secs(5)).await;
+        say.send_modify(|said| said.status = Some("busy".to_owned()));
+        assert!(!watch.is_finished());
+        watch.await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(5 * 9 + 10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_speaks_is_silent_from_its_start() {
+        let began = Instant::now();
+        let (_say, said) = watch::channel(Said::default());
+        silence(said, began, Duration::from_secs(10)).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(10));
     }
 }

@@ -13,14 +13,14 @@ use tokio::time::Instant;
 use super::args::RestartWhen;
 use super::family::Family;
 use super::generation::Generation;
-use super::options::Options;
+use super::options::{Options, Ready};
 use super::signals::{self, Signal};
 use super::sockets::Sockets;
 use super::watch::Watch;
-use super::{codes, keeper, log};
+use super::{codes, keeper, log, notify, sys};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
-const SLACK: Duration = Duration::from_secs(2);
+pub(super) const SLACK: Duration = Duration::from_secs(10);
 /// What the library keeps back for the phases after the drain, at most.
 const LATER_PHASES: Duration = Duration::from_secs(7);
 /// The last lines may have a reader that does not read.
@@ -178,6 +178,7 @@ async fn live(options: Options, sockets: Sockets) -> Result<u8, String> {
         generations: 0.into(),
         options,
     });
+    notify::stay_alive();
     let mut refused = None;
     let grace = shared.options.grace + SLACK;
     let heard = Arc::clone(&shared);
@@ -204,7 +205,7 @@ async fn live(options: Options, sockets: Sockets) -> Result<u8, String> {
 /// What the library says, as far as it matters here.
 fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
-        Notice::Running => {}
+        Notice::Running => sys::let_go_of_code(),
         Notice::Stopping { cause } => {
             shared.set_ready(false);
             if *cause == Cause::Signal(StopSignal::Interrupt) {
@@ -236,6 +237,8 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
     }
 }
 
+const LIMIT_REACHED: &str = "the limit on processes is reached (ulimit -u, TasksMax=, pids.max)";
+
 /// Why nothing was started; the exit code, and the words.
 #[derive(Debug)]
 struct Refused(u8, String);
@@ -263,7 +266,7 @@ fn refusal(command: &str, error: &io::Error) -> Refused {
         ),
         io::ErrorKind::WouldBlock => (
             codes::OWN,
-            "no process can be made: the limit on processes is reached".to_owned(),
+            format!("no process can be made: {LIMIT_REACHED}"),
         ),
         _ if error.raw_os_error() == Some(libc::ENOEXEC) => (
             codes::NOT_EXECUTABLE,
@@ -295,6 +298,7 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
         state.current = Some(first.clone());
         state.first = Some(first);
     }
+    shared.set_ready(shared.options.ready == Ready::Start);
     // From here to its task there is no await: a stop in between would find nobody to tell the command.
     let (theirs, name) = (Arc::clone(shared), shared.name.clone());
     let keep = move |stop| keeper::keep(Arc::clone(&theirs), stop);
@@ -304,11 +308,21 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
         app.restarting(name, shared.options.restarts, keep);
     }
     if let Some(address) = &shared.options.health {
-        app.admin(address).exposed().await?;
+        let admin = app.admin(address).exposed().await?;
         add_checks(app, shared);
+        if let Some(address) = admin.local_addr() {
+            log::info(format_args!("health on http://{address}/readyz"));
+        }
     }
     if !shared.options.watch.is_empty() {
         watch(shared)?;
+        let paths: Vec<_> = shared
+            .options
+            .watch
+            .iter()
+            .map(|it| it.display().to_string())
+            .collect();
+        log::info(format_args!("watching {}", paths.join(", ")));
     }
     Ok(())
 }
@@ -368,7 +382,14 @@ async fn conclude(shared: &Shared, report: &Report, refused: Option<u8>) -> u8 {
         return code;
     }
     if let Some(problem) = report.problem() {
-        log::warn(problem);
+        let problem = problem.to_string();
+        // A thread is a process to the kernel.
+        let no_more = format!("(os error {})", libc::EAGAIN);
+        if problem.contains(&no_more) {
+            log::warn(format_args!("{problem}: {LIMIT_REACHED}"));
+        } else {
+            log::warn(problem);
+        }
         return codes::OWN;
     }
     let (usage, adopted) = shared.family.account();

@@ -108,6 +108,8 @@ struct Port {
     name: String,
     shown: String,
     sockets: Vec<OwnedFd>,
+    /// Whether it was handed to us and is somebody else's.
+    is_lent: bool,
     /// For a TCP address of our own; others are shared by all generations.
     address: Option<SocketAddr>,
     /// The file of a Unix socket of our own, removed at the end.
@@ -181,10 +183,19 @@ impl Sockets {
         self.ports.iter().filter_map(|port| port.get(set)).collect()
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ports
-            .iter()
-            .flat_map(|port| port.sockets.iter().map(AsFd::as_fd))
+    /// Those that we have opened.
+    pub(super) fn ours(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.held(true)
+    }
+
+    /// Those that were handed to us. They outlive us, with what waits in their queues.
+    pub(super) fn lent(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.held(false)
+    }
+
+    fn held(&self, ours: bool) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let ports = self.ports.iter().filter(move |port| port.is_lent != ours);
+        ports.flat_map(|port| port.sockets.iter().map(AsFd::as_fd))
     }
 
     /// Takes the files of Unix sockets away: nobody new comes in through them.
@@ -238,6 +249,7 @@ fn inherit(count: usize) -> Vec<Port> {
                 name,
                 shown,
                 sockets: vec![socket],
+                is_lent: true,
                 address: None,
                 file: None,
             })
@@ -268,6 +280,7 @@ impl Port {
             },
             shown,
             sockets: vec![socket.into()],
+            is_lent: false,
             address: tcp,
             file,
         })

@@ -7,15 +7,16 @@ use adieu::Stop;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::generation::Generation;
-use super::service::Shared;
+use super::service::{SLACK, Shared};
 use super::signals::Signal;
-use super::{cloak, descendants, log, notify, sys};
+use super::{cloak, descendants, log, notify, sockets, sys};
 
 /// Hides the sockets, tells the command, waits for it and for everybody below it, and kills who is left when the
 /// time is up. Dropped half-way, whoever has not ended lives on; the release phase kills them.
 pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::Result {
     let kill_at = Instant::now() + (shared.options.grace - shared.options.pre_stop);
-    notify::tell_outside("STOPPING=1");
+    let most = (shared.options.grace + SLACK).as_micros();
+    notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
     let orderly = async {
         if shared.options.cloak {
             hide_sockets(shared).await;
@@ -45,13 +46,16 @@ pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::R
 }
 
 async fn hide_sockets(shared: &Shared) {
-    let own: Vec<OwnedFd> = {
+    let (own, lent): (Vec<OwnedFd>, Vec<u64>) = {
         let mut sockets = shared.sockets();
         sockets.unlink();
-        let copies = sockets.all().map(|socket| socket.try_clone_to_owned());
-        copies.flatten().collect()
+        let copies = sockets.ours().map(|socket| socket.try_clone_to_owned());
+        (
+            copies.flatten().collect(),
+            sockets.lent().filter_map(sockets::inode).collect(),
+        )
     };
-    let cloaked = cloak::hide(own);
+    let cloaked = cloak::hide(own, &lent);
     cloaked.quiet().await;
     // Let go of before the command closes them: a socket that somebody holds is not closed.
     drop(cloaked);

@@ -287,6 +287,42 @@ pub(super) fn reserve(numbers: std::ops::Range<RawFd>, with: &OwnedFd) -> io::Re
     Ok(())
 }
 
+/// Lets go of the pages of program and libraries that start-up went through. A wrapper sleeps for the rest of its life
+/// beside what it wraps; of the little it still needs, each page comes back when it is touched.
+pub(super) fn let_go_of_code() {
+    extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, _: *mut libc::c_void) -> c_int {
+        // SAFETY: the loader hands in its own description of an object, with as many headers as it says, and keeps
+        // it as it is during the call.
+        let (base, headers) = unsafe {
+            let headers = (*info).dlpi_phdr;
+            let count = usize::from((*info).dlpi_phnum);
+            (
+                (*info).dlpi_addr,
+                std::slice::from_raw_parts(headers, count),
+            )
+        };
+        // SAFETY: asks for a number.
+        let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4_096);
+        for header in headers {
+            // What was never writable is as it is in the file; relocations are written elsewhere.
+            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0 {
+                let start = (base + header.p_vaddr).next_multiple_of(page);
+                let end = (base + header.p_vaddr + header.p_memsz) / page * page;
+                let length = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+                let start = std::ptr::with_exposed_provenance_mut(
+                    usize::try_from(start).unwrap_or(usize::MAX),
+                );
+                // SAFETY: whole pages of a read-only private mapping of a file: the kernel maps the same bytes
+                // again at the next access. An address that is nobody's is refused.
+                unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
+            }
+        }
+        0
+    }
+    // SAFETY: the callback takes what it is given as the loader describes it, and unwinds never.
+    unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
+}
+
 /// A descriptor whose readiness the runtime tells.
 pub(super) fn on_runtime(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as the `AsyncFd` has it.

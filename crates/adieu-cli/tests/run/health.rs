@@ -5,10 +5,10 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{ADIEU, Wrapper, comes_true, until};
+use crate::support::{ADIEU, Wrapper, until};
 
 /// A port that was free a moment ago.
-pub(crate) fn free() -> SocketAddr {
+fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
 }
@@ -34,23 +34,23 @@ def say(text):\n\
 
 #[tokio::test]
 async fn ready_when_it_says_so() {
-    let address = free();
-    let at = address.to_string();
     let wait = "told = []\nsignal.signal(signal.SIGUSR1, lambda *_: told.append(1))\nprint('up', flush=True)\n\
                 while not told: time.sleep(0.01)\n";
     let script = format!(
         "{SAY}\n{wait}say('READY=1\\nSTATUS=fine')\nprint('said', flush=True)\nsignal.pause()"
     );
-    let options = ["--health", at.as_str(), "--ready", "notify"];
+    let options = ["--health", "127.0.0.1:0", "--ready", "notify"];
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &script]);
     wrapper.line("up").await;
-    until("alive", || health(address, "/livez").0 == 0);
+    let address = wrapper.health().await;
+    assert_eq!(health(address, "/livez").0, 0);
     let (code, said) = health(address, "/readyz");
     assert_eq!(code, 1);
     assert!(said.contains("python3"), "{said}");
     wrapper.signal(Signal::USR1);
     wrapper.line("said").await;
-    until("ready", || health(address, "/readyz").0 == 0);
+    wrapper.says("python3 ready after ").await;
+    assert_eq!(health(address, "/readyz").0, 0);
     assert_eq!(health(address, "/health").0, 0);
     wrapper.signal(Signal::TERM);
     let (code, said) = wrapper.code().await;
@@ -60,14 +60,14 @@ async fn ready_when_it_says_so() {
 #[tokio::test]
 async fn probes_feed_readiness() {
     let folder = tempfile::TempDir::new().unwrap();
-    let (address, served) = (free(), free());
+    let served = free();
     let flag = folder.path().join("flag");
     let probe = format!("test -e {}", flag.display());
-    let (at, port) = (address.to_string(), served.port().to_string());
+    let port = served.port().to_string();
     let (url, tcp) = (format!("http://{served}/"), served.to_string());
     let options = [
         "--health",
-        &at,
+        "127.0.0.1:0",
         "--probe-http",
         &url,
         "--probe-tcp",
@@ -85,11 +85,12 @@ async fn probes_feed_readiness() {
         "--bind",
         "127.0.0.1",
     ];
-    let wrapper = Wrapper::start(&options, &command);
-    until("alive", || health(address, "/livez").0 == 0);
+    let mut wrapper = Wrapper::start(&options, &command);
+    let address = wrapper.health().await;
     let (code, said) = health(address, "/readyz");
     assert_eq!(code, 1, "{said}");
     std::fs::write(&flag, "").unwrap();
+    // An answer is good for a second: whoever asks has to ask again.
     until("ready", || health(address, "/readyz").0 == 0);
     std::fs::remove_file(&flag).unwrap();
     until("not ready", || health(address, "/readyz").0 == 1);
@@ -100,11 +101,9 @@ async fn probes_feed_readiness() {
 /// Readiness goes first, the command hears of it later.
 #[tokio::test]
 async fn readiness_is_off_during_the_pre_stop() {
-    let address = free();
-    let at = address.to_string();
     let options = [
         "--health",
-        at.as_str(),
+        "127.0.0.1:0",
         "--pre-stop",
         "20s",
         "--grace",
@@ -119,23 +118,26 @@ async fn readiness_is_off_during_the_pre_stop() {
         ],
     );
     wrapper.line("up").await;
-    until("ready", || health(address, "/readyz").0 == 0);
+    let address = wrapper.health().await;
+    assert_eq!(health(address, "/readyz").0, 0);
     wrapper.signal(Signal::TERM);
-    until("not ready", || health(address, "/readyz").0 == 1);
+    wrapper.says("not ready any more").await;
+    assert_eq!(health(address, "/readyz").0, 1);
     assert_eq!(health(address, "/livez").0, 0, "alive, and the command too");
     assert_eq!(crate::support::children(wrapper.subject.pid()).len(), 1);
     wrapper.signal(Signal::INT);
     wrapper.end().await;
 }
 
+/// That words keep it alive is shown beside the code, with a clock that can be turned.
 #[tokio::test]
 async fn silence_is_death() {
     let talks = format!(
-        "{SAY}\nprint(os.environ['WATCHDOG_USEC'], os.environ['WATCHDOG_PID'] == str(os.getpid()) or int(os.environ['WATCHDOG_PID']) == os.getpid(), flush=True)\nfor _ in range(12):\n    say('WATCHDOG=1')\n    time.sleep(0.1)\nprint('silent', flush=True)\nsignal.pause()"
+        "{SAY}\nprint(os.environ['WATCHDOG_USEC'], int(os.environ['WATCHDOG_PID']) == os.getpid(), flush=True)\n\
+         say('WATCHDOG=1')\nsignal.pause()"
     );
     let mut wrapper = Wrapper::start(&["--watchdog", "1s"], &["/usr/bin/python3", "-c", &talks]);
     assert_eq!(wrapper.line("1000000 ").await, "True");
-    wrapper.line("silent").await;
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 128 + 6, "{said}");
     assert!(
@@ -146,9 +148,5 @@ async fn silence_is_death() {
 
 #[test]
 fn nobody_there_is_found_out() {
-    let address = free();
-    assert!(!comes_true(std::time::Duration::ZERO, || health(
-        address, "/livez"
-    )
-    .0 == 0));
+    assert_eq!(health(free(), "/livez").0, 1);
 }

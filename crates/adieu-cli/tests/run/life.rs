@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Wrapper, run, state, until};
+use crate::support::{Wrapper, run, state};
 
 #[test]
 fn the_exit_code_is_the_commands() {
@@ -47,10 +47,8 @@ async fn a_map_says_which() {
 
 #[tokio::test]
 async fn the_whole_group_hears_if_asked_to() {
-    let inner = "trap 'echo inner; exit' USR1; while :; do sleep 0.01; done";
-    let outer = format!(
-        "trap 'echo outer' USR1; sh -c \"{inner}\" & sleep 0.1; echo ready; while :; do wait; done"
-    );
+    let inner = "trap 'echo inner; exit' USR1; echo ready; while :; do sleep 0.01; done";
+    let outer = format!("trap 'echo outer' USR1; sh -c \"{inner}\" & while :; do wait; done");
     let mut wrapper = Wrapper::start(&["--group"], &["sh", "-c", &outer]);
     wrapper.line("ready").await;
     wrapper.signal(Signal::USR1);
@@ -66,9 +64,8 @@ async fn the_end_comes_after_the_last_descendant() {
     let mut wrapper = Wrapper::start(&[], &["sh", "-c", daemon]);
     let pid: i32 = wrapper.line("daemon ").await.parse().unwrap();
     // The command itself has ended, and its daemon has come to us.
-    until("it is ours", || {
-        crate::support::children(wrapper.subject.pid()) == [pid]
-    });
+    let said = wrapper.says("waiting for what it left: ").await;
+    assert!(said.contains(&format!("({pid})")), "{said}");
     wrapper.signal(Signal::TERM);
     wrapper.line("gone").await;
     let (code, said) = wrapper.code().await;
@@ -113,23 +110,24 @@ async fn a_second_interrupt_hurries() {
     let other: i32 = wrapper.line("other ").await.parse().unwrap();
     wrapper.signal(Signal::INT);
     // Passed on, and not heard.
-    let main = crate::support::children(wrapper.subject.pid())[0];
-    until("the first is dealt with", || state(main).is_some());
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    wrapper.says("SIGINT to sh (pid ").await;
     wrapper.signal(Signal::INT);
     let (code, said) = wrapper.code().await;
     assert_eq!((code, state(other)), (137, None), "{said}");
+    assert!(
+        said.contains("in a hurry: SIGKILL to whoever is left"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
 async fn the_stop_waits_for_the_pre_stop() {
-    let address = crate::health::free();
-    let at = address.to_string();
-    let options = ["--pre-stop", "400ms", "--health", &at];
+    let options = ["--pre-stop", "400ms", "--health", "127.0.0.1:0"];
     let mut wrapper = Wrapper::start(&options, &["sh", "-c", TELLS]);
     wrapper.line("ready").await;
     // What was never ready has nobody to wait for.
-    until("ready", || crate::health::health(address, "/readyz").0 == 0);
+    let address = wrapper.health().await;
+    assert_eq!(crate::health::health(address, "/readyz").0, 0);
     let begun = std::time::Instant::now();
     wrapper.signal(Signal::TERM);
     wrapper.line("got term").await;

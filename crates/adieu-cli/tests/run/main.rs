@@ -11,3 +11,4 @@ mod pid1;
 mod restart;
 mod restarts_under_load;
 mod support;
+mod systemd;

@@ -1,18 +1,21 @@
 //! Beside tini and dumb-init: each row is asserted for ours and printed for theirs.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::support::{ADIEU, comes_true, state};
+use crate::support::{ADIEU, PATIENCE, children, ends, is_reaped, state};
 
 /// What a peer that never does it is given.
 const GIVE_UP: Duration = Duration::from_secs(2);
+/// Who does not wait for anybody is gone by then; on a machine so busy that it is not, it passes for one who does.
+const UNTIL_IT_WOULD_HAVE_ENDED: Duration = Duration::from_millis(500);
 
 const WRAPPERS: [(&str, &[&str]); 3] = [
     (
@@ -59,74 +62,82 @@ fn is_there(program: &str) -> bool {
 }
 
 /// A wrapper around a shell script, in a group of its own so that all of it can be ended.
-struct Wrapped(Child);
+struct Wrapped {
+    child: Child,
+    lines: Receiver<String>,
+    /// Processes that the script has named.
+    named: Vec<i32>,
+}
 
 impl Wrapped {
-    fn start(wrapper: &[&str], script: &str, folder: &Path) -> Self {
-        let child = Command::new(wrapper[0])
+    fn start(wrapper: &[&str], script: &str) -> Self {
+        let mut child = Command::new(wrapper[0])
             .args(&wrapper[1..])
             .args(["sh", "-c", script])
-            .current_dir(folder)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
-            .spawn();
-        Self(child.expect("it starts"))
+            .spawn()
+            .expect("it starts");
+        let output = child.stdout.take().expect("its output");
+        let (tell, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = tell.send(line);
+            }
+        });
+        Self {
+            child,
+            lines,
+            named: Vec::new(),
+        }
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.0);
-        kill_process(pid, signal).expect("it is there");
+        kill_process(Pid::from_child(&self.child), signal).expect("it is there");
     }
 
+    /// Whether the script says this.
+    fn says(&self, words: &str, patience: Duration) -> bool {
+        self.lines
+            .recv_timeout(patience)
+            .is_ok_and(|line| line == words)
+    }
+
+    /// Processes that the script names, in any order.
+    fn pids<const N: usize>(&mut self) -> [i32; N] {
+        let pids = [(); N].map(|()| {
+            let line = self.lines.recv_timeout(PATIENCE).expect("a line");
+            line.parse().expect("a process id")
+        });
+        self.named.extend(pids);
+        pids
+    }
+
+    /// Its exit code, if it ends in this time.
     fn ends_within(&mut self, patience: Duration) -> Option<i32> {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < patience {
-            if let Some(status) = self.0.try_wait().expect("it can be waited for") {
-                use std::os::unix::process::ExitStatusExt;
-                let killed = status.signal().map(|signal| 128 + signal);
-                return status.code().or(killed);
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        use std::os::unix::process::ExitStatusExt;
+        if !ends(self.child.id().cast_signed(), patience) {
+            return None;
         }
-        None
+        let status = self.child.wait().expect("it can be waited for");
+        let killed = status.signal().map(|signal| 128 + signal);
+        status.code().or(killed)
     }
 }
 
 impl Drop for Wrapped {
+    /// Ends what a peer leaves behind, by the numbers that the script has named while they are still its own.
     fn drop(&mut self) {
-        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn folder() -> tempfile::TempDir {
-    tempfile::TempDir::new().expect("a folder")
-}
-
-/// The number that the script has written there, once it has.
-fn number(folder: &Path, name: &str) -> i32 {
-    let read = || {
-        fs::read_to_string(folder.join(name))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    assert!(
-        comes_true(crate::support::PATIENCE, || read().is_some()),
-        "{name}"
-    );
-    read().expect("a number")
-}
-
-/// Ends what a peer leaves behind: processes of this test, by the numbers they wrote.
-fn end(pids: &[i32]) {
-    for pid in pids {
-        if state(*pid).is_some() {
-            let _ = kill_process(Pid::from_raw(*pid).expect("a number"), Signal::KILL);
+        for pid in &self.named {
+            if state(*pid).is_some_and(|state| state != 'Z') {
+                let _ = kill_process(Pid::from_raw(*pid).expect("a number"), Signal::KILL);
+            }
+        }
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
         }
     }
 }
@@ -135,71 +146,71 @@ fn yes(is_so: bool) -> String {
     if is_so { "yes" } else { "no" }.to_owned()
 }
 
+/// What is promised may take long on a busy machine; what is not is not waited for.
+fn patience(wrapper: &[&str]) -> Duration {
+    if wrapper[0] == ADIEU {
+        PATIENCE
+    } else {
+        GIVE_UP
+    }
+}
+
 fn exit_code(wrapper: &[&str], script: &str) -> String {
-    let folder = folder();
-    let code = Wrapped::start(wrapper, script, folder.path()).ends_within(crate::support::PATIENCE);
+    let code = Wrapped::start(wrapper, script).ends_within(PATIENCE);
     code.map_or_else(|| "never ends".to_owned(), |code| code.to_string())
 }
 
 fn passes_on(wrapper: &[&str]) -> String {
-    let folder = folder();
-    let script = "trap 'echo 1 > heard; exit' USR1; echo $$ > pid; while :; do sleep 0.01; done";
-    let mut wrapped = Wrapped::start(wrapper, script, folder.path());
-    number(folder.path(), "pid");
+    let script = "trap 'echo heard; exit' USR1; echo $$; while :; do sleep 0.01; done";
+    let mut wrapped = Wrapped::start(wrapper, script);
+    let [_shell] = wrapped.pids();
     wrapped.signal(Signal::USR1);
-    wrapped.ends_within(GIVE_UP);
-    yes(folder.path().join("heard").exists())
+    yes(wrapped.says("heard", patience(wrapper)))
 }
 
+/// Orphans of orphans that are ended: then they are gone, or zombies for ever.
 fn reaps(wrapper: &[&str]) -> String {
-    let folder = folder();
-    let script = "for i in 1 2 3; do sh -c \"sh -c 'echo \\$\\$ > new.$i; mv new.$i pid.$i; sleep 0.1' &\"; done; \
-                  echo $$ > pid; while :; do sleep 0.05; done";
-    let wrapped = Wrapped::start(wrapper, script, folder.path());
-    let shell = number(folder.path(), "pid");
-    let orphans = [1, 2, 3].map(|it| number(folder.path(), &format!("pid.{it}")));
-    // They end by themselves; then they are gone, or zombies for ever.
-    let gone = comes_true(GIVE_UP * 5, || {
-        orphans.iter().all(|it| state(*it).is_none())
-    });
-    drop(wrapped);
-    end(&[shell]);
-    yes(gone)
+    let script = "for i in 1 2 3; do (sh -c 'echo $$; exec sleep 1000' &); done; echo $$; \
+                  while :; do sleep 0.05; done";
+    let mut wrapped = Wrapped::start(wrapper, script);
+    let all: [i32; 4] = wrapped.pids();
+    let shell = children(wrapped.child.id().cast_signed());
+    let orphans: Vec<i32> = all.into_iter().filter(|it| !shell.contains(it)).collect();
+    for orphan in &orphans {
+        let _ = kill_process(Pid::from_raw(*orphan).expect("a number"), Signal::KILL);
+    }
+    yes(orphans.iter().all(|it| is_reaped(*it, patience(wrapper))))
 }
 
+/// The one that is left ends when it is told to, and the wrapper must be there to see it.
 fn waits(wrapper: &[&str]) -> String {
-    let folder = folder();
-    let script = "(sleep 0.3; echo 1 > done) > /dev/null 2>&1 & exit 0";
-    Wrapped::start(wrapper, script, folder.path()).ends_within(crate::support::PATIENCE);
-    yes(folder.path().join("done").exists())
+    let script = "trap 'exit 0' USR2; \
+                  sh -c 'trap \"echo done; exit\" USR1; echo $$; kill -USR2 $PPID; while :; do sleep 0.01; done' & \
+                  while :; do sleep 0.01; done";
+    let mut wrapped = Wrapped::start(wrapper, script);
+    let [left] = wrapped.pids();
+    // One that does not wait ends with its command, at once.
+    let ended = wrapped.ends_within(UNTIL_IT_WOULD_HAVE_ENDED);
+    let _ = kill_process(Pid::from_raw(left).expect("a number"), Signal::USR1);
+    yes(ended.is_none()
+        && wrapped.says("done", PATIENCE)
+        && wrapped.ends_within(PATIENCE) == Some(0))
 }
 
 fn escalates(wrapper: &[&str]) -> String {
-    let folder = folder();
-    let script = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
-    let mut wrapped = Wrapped::start(wrapper, script, folder.path());
-    let shell = number(folder.path(), "pid");
+    let script = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
+    let mut wrapped = Wrapped::start(wrapper, script);
+    let [shell] = wrapped.pids();
     wrapped.signal(Signal::TERM);
-    let is_ours = wrapper[0] == ADIEU;
-    let patience = if is_ours {
-        crate::support::PATIENCE
-    } else {
-        GIVE_UP
-    };
-    let ended = wrapped.ends_within(patience).is_some() && state(shell).is_none();
-    end(&[shell]);
-    yes(ended)
+    yes(wrapped.ends_within(patience(wrapper)).is_some() && state(shell).is_none())
 }
 
 fn kills_group(wrapper: &[&str]) -> String {
-    let folder = folder();
-    let script = "sh -c 'trap \"\" TERM; echo $$ > new; mv new other; while :; do sleep 0.05; done' & \
-                  trap 'exit 0' TERM; echo $$ > pid; while :; do sleep 0.05; done";
-    let mut wrapped = Wrapped::start(wrapper, script, folder.path());
-    let pids = ["pid", "other"].map(|name| number(folder.path(), name));
+    let script = "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.05; done' & \
+                  trap 'exit 0' TERM; echo $$; while :; do sleep 0.05; done";
+    let mut wrapped = Wrapped::start(wrapper, script);
+    let both: [i32; 2] = wrapped.pids();
     wrapped.signal(Signal::TERM);
-    wrapped.ends_within(GIVE_UP * 5);
-    let gone = pids.iter().all(|pid| state(*pid).is_none());
-    end(&pids);
-    yes(gone)
+    wrapped.ends_within(patience(wrapper));
+    yes(both.iter().all(|pid| state(*pid).is_none()))
 }

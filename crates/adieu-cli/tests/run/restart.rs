@@ -1,10 +1,8 @@
 //! Restarts after an end, and restarts without a gap.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 
-use crate::support::{Wrapper, run, state, until};
+use crate::support::{Wrapper, run, state};
 
 #[test]
 fn a_failure_is_borne_so_often() {
@@ -92,8 +90,10 @@ async fn the_next_generation_takes_over_when_it_is_ready() {
     wrapper.signal(Signal::HUP);
     let second = pid(wrapper.line("pid ").await);
     assert_ne!(first, second);
-    until("the first is gone", || state(first).is_none());
-    assert!(state(second).is_some());
+    wrapper
+        .says(&format!("the old generation (pid {first}) ended"))
+        .await;
+    assert_eq!((state(first), state(second).is_some()), (None, true));
     wrapper.signal(Signal::TERM);
     let (_, said) = wrapper.code().await;
     assert!(
@@ -109,8 +109,8 @@ async fn a_changed_file_is_a_wish_for_the_next_generation() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--watch", watched];
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
     let first = wrapper.line("pid ").await;
-    // Until it watches: set-up goes on while the command starts.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Set-up goes on while the command starts.
+    wrapper.says(&format!("watching {watched}")).await;
     std::fs::write(folder.path().join("app.py"), "new").unwrap();
     assert_ne!(wrapper.line("pid ").await, first);
     wrapper.signal(Signal::TERM);

@@ -2,11 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use adieu_load::{Subject, SubjectEnd};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::time::timeout;
 
 pub(crate) const ADIEU: &str = env!("CARGO_BIN_EXE_adieu");
@@ -58,6 +61,22 @@ impl Wrapper {
         line.expect("a line in time").expect("a line")
     }
 
+    /// The next line of what adieu says that has these words.
+    pub(crate) async fn says(&mut self, words: &str) -> String {
+        let line = timeout(PATIENCE, self.subject.error_line(words)).await;
+        let line = line.unwrap_or_else(|_| panic!("`{words}` was not said in time"));
+        line.unwrap_or_else(|_| panic!("`{words}` was never said"))
+    }
+
+    /// Where it answers for health, with `--health 127.0.0.1:0`.
+    pub(crate) async fn health(&mut self) -> SocketAddr {
+        let line = self.says("health on http://").await;
+        let address = line
+            .rsplit_once("//")
+            .and_then(|(_, it)| it.split('/').next());
+        address.and_then(|it| it.parse().ok()).expect("an address")
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.subject.pid(), signal);
     }
@@ -93,6 +112,26 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
+/// Waits until a process that is not our child has ended; whether it has.
+pub(crate) fn ends(pid: i32, patience: Duration) -> bool {
+    has(pid, PollFlags::IN, patience)
+}
+
+/// Waits until somebody has reaped it. A kernel before 6.9 tells nobody; then it takes the whole time.
+pub(crate) fn is_reaped(pid: i32, patience: Duration) -> bool {
+    has(pid, PollFlags::empty(), patience) || state(pid).is_none()
+}
+
+fn has(pid: i32, events: PollFlags, patience: Duration) -> bool {
+    let pid = Pid::from_raw(pid).expect("a process id");
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return true;
+    };
+    let patience = Timespec::try_from(patience).expect("a time");
+    let mut asked = [PollFd::new(&process, events)];
+    poll(&mut asked, Some(&patience)).is_ok_and(|count| count > 0)
+}
+
 /// Looks until it is so, or only a broken promise can be the reason.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(comes_true(PATIENCE, is_so), "{what}");
@@ -116,4 +155,20 @@ pub(crate) fn times(few: u32, many: u32) -> u32 {
     } else {
         few
     }
+}
+
+/// Another program of the workspace: it lies beside ours, where the whole suite has been built, or is built now.
+pub(crate) fn built(name: &str) -> String {
+    let folder = Path::new(ADIEU).parent().expect("a folder");
+    let program = folder.join(name);
+    if !program.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--package", name]);
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        let status = build.status().expect("cargo runs");
+        assert!(status.success(), "{name}: {status}");
+    }
+    program.to_str().expect("a path").to_owned()
 }

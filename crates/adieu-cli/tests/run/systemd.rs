@@ -1,0 +1,162 @@
+//! Under a manager that speaks systemd's protocol: sockets come in by name, and it hears how we are.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::restart::SERVER;
+use crate::support::{ADIEU, PATIENCE};
+
+/// `adieu run` as systemd starts it: a socket as descriptor 3, variables that name it, a socket to tell.
+struct Unit {
+    child: Child,
+    manager: UnixDatagram,
+    _folder: TempDir,
+}
+
+impl Unit {
+    fn start(listener: &TcpListener, variables: &str, server: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).expect("a socket");
+        manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        // The process id is known only to the process itself. Descriptor 0 is how the socket gets there.
+        let script = format!(
+            "exec 3<&0 0</dev/null; export LISTEN_PID=$$ {variables}; \
+             exec \"$0\" run --quiet -- /usr/bin/python3 -c \"$1\""
+        );
+        let copy = listener.try_clone().expect("a copy");
+        let child = Command::new("sh")
+            .args(["-c", &script, ADIEU, server])
+            .env("NOTIFY_SOCKET", &path)
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(copy)))
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        Self {
+            child,
+            manager,
+            _folder: folder,
+        }
+    }
+
+    fn hear(&self) -> String {
+        let mut bytes = [0; 4_096];
+        let count = self.manager.recv(&mut bytes).expect("a message");
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it is there");
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a port")
+}
+
+fn ask(listener: &TcpListener) {
+    let address = listener.local_addr().expect("an address");
+    let mut stream = TcpStream::connect(address).expect("the queue takes it");
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        .expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.ends_with("ok\n"), "{text}");
+}
+
+#[test]
+fn a_socket_is_handed_on_by_its_name_and_outlives_every_generation() {
+    let listener = listener();
+    let server = format!("import os\nassert os.environ['LISTEN_FDNAMES'] == 'shop'\n{SERVER}");
+    let variables = "LISTEN_FDS=1 LISTEN_FDNAMES=shop";
+    let unit = Unit::start(&listener, variables, &server);
+    assert_eq!(unit.hear(), "READY=1");
+    ask(&listener);
+    unit.signal(Signal::HUP);
+    let reloading = unit.hear();
+    let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=");
+    assert!(
+        time.is_some_and(|it| it.parse::<u64>().is_ok_and(|it| it > 0)),
+        "{reloading}"
+    );
+    assert_eq!(unit.hear(), "READY=1");
+    ask(&listener);
+    unit.signal(Signal::TERM);
+    let stopping = unit.hear();
+    assert!(
+        stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC="),
+        "{stopping}"
+    );
+    assert_eq!(unit.end(), Some(0));
+    // It is systemd's, and the next one takes up what waits in it.
+    let unit = Unit::start(&listener, variables, &server);
+    ask(&listener);
+    unit.signal(Signal::TERM);
+    assert_eq!(unit.end(), Some(0));
+}
+
+/// The manager is told of a next version that failed by being told that all is as before.
+#[test]
+fn a_broken_next_version_leaves_the_unit_ready() {
+    let listener = listener();
+    let folder = TempDir::new().expect("a folder");
+    let flag = folder.path().join("broken");
+    let server = format!(
+        "import os\nif os.path.exists({:?}): raise SystemExit(3)\n{SERVER}",
+        flag.display().to_string()
+    );
+    let unit = Unit::start(&listener, "LISTEN_FDS=1", &server);
+    assert_eq!(unit.hear(), "READY=1");
+    std::fs::write(&flag, "").expect("a file");
+    unit.signal(Signal::HUP);
+    assert!(unit.hear().starts_with("RELOADING=1\n"));
+    assert_eq!(unit.hear(), "READY=1");
+    ask(&listener);
+    unit.signal(Signal::TERM);
+    assert!(unit.hear().starts_with("STOPPING=1\n"));
+    assert_eq!(unit.end(), Some(0));
+}
+
+/// What systemd watches is us; the variables are not the command's, who would not know of them.
+#[test]
+fn the_watchdog_of_the_unit_hears_of_us() {
+    let listener = listener();
+    let server = format!("import os\nassert 'WATCHDOG_USEC' not in os.environ\n{SERVER}");
+    let variables = "LISTEN_FDS=1 WATCHDOG_USEC=100000 WATCHDOG_PID=$$";
+    let unit = Unit::start(&listener, variables, &server);
+    let mut heard = [unit.hear(), unit.hear(), unit.hear()];
+    heard.sort();
+    assert_eq!(heard[2], "WATCHDOG=1");
+    assert_eq!(heard[1], "WATCHDOG=1");
+    unit.signal(Signal::TERM);
+    while !unit.hear().starts_with("STOPPING=1\n") {}
+    assert_eq!(unit.end(), Some(0));
+}
+
+#[test]
+fn sockets_for_another_process_are_not_for_us() {
+    let listener = listener();
+    let server = "import os\nassert 'LISTEN_FDS' not in os.environ, 'it is there'";
+    let unit = Unit::start(&listener, "LISTEN_FDS=1 LISTEN_PID=1", server);
+    assert_eq!(unit.end(), Some(0));
+}
