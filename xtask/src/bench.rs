@@ -9,8 +9,9 @@ use std::process::{ExitCode, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
-use crate::command;
+use crate::packages::{self, Need};
 use crate::step::Failure;
+use crate::{command, drills};
 
 const HELP: &str = "\
 What the library costs, beside what its peers cost.
@@ -29,6 +30,8 @@ names; all that need no tool if none is given:
   checkpoint a checkpoint, beside the bare calls that make a file durable
   count      instructions to spawn and finish a task; needs valgrind
   load       requests a second of the drill's load client; needs wrk
+  run        `adieu run` until its command runs, and its memory; needs tini and dumb-init
+  cloak      what servers of others lose at a stop, hidden first or not; fetches them as `cargo xtask drills` does
 
 options:
   --rounds N   take the best of N rounds instead of what each of them usually takes
@@ -55,7 +58,18 @@ const USUAL: &[&str] = &[
 ];
 const COUNT: &str = "count";
 /// Those that need a tool of somebody else's.
-const WITH_TOOLS: &[&str] = &[COUNT, "load"];
+const WITH_TOOLS: &[&str] = &[COUNT, "load", RUN, CLOAK];
+const RUN: &str = "run";
+const CLOAK: &str = "cloak";
+
+const FOR_RUN: &[Need] = &[
+    Need::debian("tini", "tini", "`adieu run` is measured beside it"),
+    Need::debian(
+        "dumb-init",
+        "dumb-init",
+        "`adieu run` is measured beside it",
+    ),
+];
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq)]
@@ -138,10 +152,11 @@ fn measure(checkout: &Checkout, wish: &Wish<'_>) -> Result<bool, Failure> {
         if !wish.json {
             println!("{name} …");
         }
-        let program = executable(&built, name)?;
+        let program = executable(&built, &format!("bench-{name}"))?;
         let mut program = checkout.program(program);
         // What the services under test have to say is not of interest, unless one of them fails.
         program.args(&wish.passed_on).stdin(Stdio::null());
+        program.args(subjects(checkout, name)?);
         for line in String::from_utf8_lossy(&command::ask(&mut program)?).lines() {
             let finding: Finding = serde_json::from_str(line)
                 .map_err(|error| Failure::new(format!("{name} said `{line}`: {error}")))?;
@@ -158,21 +173,38 @@ fn measure(checkout: &Checkout, wish: &Wish<'_>) -> Result<bool, Failure> {
     Ok(findings.iter().all(|finding| finding.holds != Some(false)))
 }
 
+/// What a program must be told besides: where the command is, and the servers of others.
+fn subjects(checkout: &Checkout, name: &str) -> Result<Vec<String>, Failure> {
+    match name {
+        RUN => {
+            packages::provide(checkout, FOR_RUN)?;
+            let words = ["build", "--release", "--package", "adieu-cli"];
+            let built = command::ask(
+                checkout
+                    .cargo(words)
+                    .arg("--message-format=json-render-diagnostics"),
+            )?;
+            Ok(vec!["--adieu".to_owned(), executable(&built, "adieu")?])
+        }
+        CLOAK => drills::under_run(checkout),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Where cargo has put the program, from what it said while it built.
-fn executable(built: &[u8], name: &str) -> Result<String, Failure> {
+fn executable(built: &[u8], wanted: &str) -> Result<String, Failure> {
     #[derive(Deserialize)]
     struct Artifact {
         executable: Option<String>,
     }
 
-    let wanted = format!("bench-{name}");
     String::from_utf8_lossy(built)
         .lines()
         .filter_map(|line| serde_json::from_str::<Artifact>(line).ok()?.executable)
         .find(|path| {
             Path::new(path)
                 .file_stem()
-                .is_some_and(|stem| *stem == *wanted)
+                .is_some_and(|stem| stem == wanted)
         })
         .ok_or_else(|| Failure::new(format!("cargo has built no {wanted}")))
 }

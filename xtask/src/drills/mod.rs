@@ -11,11 +11,14 @@ mod judge;
 mod ours;
 mod page;
 mod peers;
+mod under_run;
 
 use std::process::ExitCode;
 
 use crate::checkout::Checkout;
 use crate::step::Failure;
+
+pub(crate) use under_run::under_run;
 
 const HELP: &str = "\
 `adieu drill` on servers of others, or on our own.
