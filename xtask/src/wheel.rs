@@ -69,16 +69,51 @@ fn build_and_try(checkout: &Checkout, dev: bool) -> Result<PathBuf, Failure> {
     let flags = ["install", "--quiet", "--no-index", "--no-deps"];
     command::run(install.args(flags).arg(&wheel))?;
     let adieu = fresh.join("bin/adieu");
-    let said = command::ask(
+    // Its version is the one that pip believes it has.
+    let listed = command::ask(
         checkout
-            .program(&adieu)
-            .args(["run", "--quiet", "--", "echo", "hello"]),
+            .program(fresh.join("bin/pip"))
+            .args(["show", "adieu"]),
     )?;
-    if said != b"hello\n" {
-        return Err(Failure::new("`adieu run` from the wheel does not run"));
-    }
-    command::run(checkout.program(&adieu).args(["health", "--help"]))?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let version = listed.lines().find_map(|it| it.strip_prefix("Version: "));
+    let version = version.ok_or_else(|| Failure::new("pip has not installed it"))?;
+    expect(
+        checkout,
+        &adieu,
+        &["--version"],
+        &format!("adieu {version}"),
+    )?;
+    expect(
+        checkout,
+        &adieu,
+        &["run", "--quiet", "--", "echo", "hello"],
+        "hello",
+    )?;
+    // By the name that a shell finds in the environment.
+    let mut python = checkout.program(fresh.join("bin/python"));
+    let code = "import shutil, subprocess, sysconfig; \
+                adieu = shutil.which('adieu', path=sysconfig.get_path('scripts')); \
+                subprocess.run([adieu, 'health', '--help'], check=True, stdout=subprocess.DEVNULL)";
+    command::run(python.args(["-c", code]))?;
     Ok(wheel)
+}
+
+fn expect(
+    checkout: &Checkout,
+    adieu: &Path,
+    words: &[&str],
+    expected: &str,
+) -> Result<(), Failure> {
+    let said = command::ask(checkout.program(adieu).args(words))?;
+    let said = String::from_utf8_lossy(&said);
+    if said.trim_end() == expected {
+        return Ok(());
+    }
+    let words = words.join(" ");
+    Err(Failure::new(format!(
+        "`adieu {words}` from the wheel says `{said}` in the place of `{expected}`"
+    )))
 }
 
 /// The one on PATH, or one of our own.
