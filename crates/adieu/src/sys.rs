@@ -177,7 +177,7 @@ pub(crate) fn remove_variables(names: &[&str]) {
 }
 
 /// A descriptor whose readiness to be read the runtime watches.
-#[cfg(all(target_os = "linux", feature = "schedule"))]
+#[cfg(all(target_os = "linux", any(feature = "schedule", feature = "watch")))]
 pub(crate) fn watch_readable(
     descriptor: std::os::fd::OwnedFd,
 ) -> std::io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {

@@ -4,8 +4,12 @@
 //! registration. If one of them refuses, those before it take back what they did, last first, and nothing has
 //! changed. Only then are the new values shown to those who watch, in one sweep that cannot fail.
 
+#[cfg(all(target_os = "linux", feature = "watch"))]
+mod lookout;
 mod source;
 mod transaction;
+#[cfg(all(target_os = "linux", feature = "watch"))]
+mod watch;
 mod watched;
 
 use std::panic::Location;

@@ -23,6 +23,8 @@ pub struct ReloadPart<'app, F, T> {
     core: &'app Arc<Core>,
     name: Cow<'static, str>,
     load: F,
+    #[cfg(feature = "watch")]
+    paths: Vec<std::path::PathBuf>,
     value: PhantomData<fn() -> T>,
 }
 
@@ -32,8 +34,31 @@ impl<'app, F, T> ReloadPart<'app, F, T> {
             core,
             name,
             load,
+            #[cfg(feature = "watch")]
+            paths: Vec::new(),
             value: PhantomData,
         }
+    }
+
+    /// Reloads when this file has changed, too; in a folder, when something directly in it has. On Linux; elsewhere it
+    /// is an error at the start. Feature `watch`.
+    ///
+    /// A file that is written, replaced by a rename, or led to by a link that is swapped, as in a ConfigMap of
+    /// Kubernetes, has changed when it has been quiet for 200 ms. One that is removed has not: the reload comes when it
+    /// is there again. Nothing polls. Like SIGHUP it reloads everything, and a change that is refused leaves all as it
+    /// was before.
+    ///
+    /// ```
+    /// # async fn read(_: &str) -> std::io::Result<String> { Ok(String::new()) }
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let config = app.reload("config", || read("/etc/orders.toml")).watch("/etc/orders.toml").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "watch")]
+    pub fn watch(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.paths.push(path.into());
+        self
     }
 }
 
@@ -55,7 +80,50 @@ where
             let loading = load();
             Box::pin(async move { loading.await.map_err(Into::into) })
         });
-        Box::pin(first(self.core, self.name.into(), load))
+        let (core, name): (_, Arc<str>) = (self.core, self.name.into());
+        #[cfg(feature = "watch")]
+        let paths = self.paths;
+        Box::pin(async move {
+            // Before the first load: what changes while it loads is a change.
+            #[cfg(all(target_os = "linux", feature = "watch"))]
+            let watch = begin_watch(&name, paths).await?;
+            #[cfg(all(not(target_os = "linux"), feature = "watch"))]
+            cannot_watch(&name, &paths)?;
+            let watched = first(core, Arc::clone(&name), load).await?;
+            #[cfg(all(target_os = "linux", feature = "watch"))]
+            if let Some(watch) = watch {
+                watch.keep(core, name);
+            }
+            Ok(watched)
+        })
+    }
+}
+
+#[cfg(all(target_os = "linux", feature = "watch"))]
+async fn begin_watch(
+    name: &Arc<str>,
+    paths: Vec<std::path::PathBuf>,
+) -> Result<Option<super::watch::Watch>, Error> {
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let watch = super::watch::Watch::begin(paths).await.map_err(|cause| {
+        Error::new(ErrorKind::Load {
+            name: Arc::clone(name),
+            cause: cause.into(),
+        })
+    })?;
+    Ok(Some(watch))
+}
+
+#[cfg(all(not(target_os = "linux"), feature = "watch"))]
+fn cannot_watch(name: &str, paths: &[std::path::PathBuf]) -> Result<(), Error> {
+    match paths.first() {
+        None => Ok(()),
+        Some(path) => Err(Error::config(format!(
+            "`{name}` cannot watch {}: files are watched on Linux only; leave `.watch` out, and send SIGHUP",
+            path.display()
+        ))),
     }
 }
 

@@ -26,3 +26,5 @@ mod stop_handle;
 #[cfg(feature = "testing")]
 mod third_signal;
 mod too_late;
+#[cfg(all(target_os = "linux", feature = "watch"))]
+mod watched_files;
