@@ -150,3 +150,62 @@ mod linux {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(30);
+
+    fn soon() -> Tick {
+        Clock::System.now().plus(SOON)
+    }
+
+    /// On a paused clock of the runtime a sleep is over at once, and only the kernel's timer waits for the moment.
+    #[tokio::test(start_paused = true)]
+    async fn the_kernel_s_timer_waits_for_the_wall_clock() {
+        let alarm = Alarm::new();
+        assert!(alarm.timer.is_some());
+        for _ in 0..3 {
+            let until = soon();
+            alarm.wait(&Clock::System, Some(until)).await;
+            assert!(Clock::System.now() >= until);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_is_forgotten() {
+        let alarm = Alarm::new();
+        let far = Clock::System.now().plus(Duration::from_secs(3_600));
+        let given_up = tokio::time::timeout(SOON, alarm.wait(&Clock::System, Some(far))).await;
+        assert!(given_up.is_err());
+        // Sooner than what it was set to before.
+        alarm.wait(&Clock::System, Some(soon())).await;
+        // And not at once, because it has fired before.
+        let again = tokio::time::timeout(SOON, alarm.wait(&Clock::System, Some(far))).await;
+        assert!(again.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_moment_that_has_passed_does_not_wait() {
+        let alarm = Alarm::new();
+        for past in [Tick(-1), Tick(0), Clock::System.now()] {
+            alarm.wait(&Clock::System, Some(past)).await;
+        }
+    }
+
+    #[test]
+    fn a_runtime_without_io_sleeps_instead() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let alarm = Alarm::new();
+            assert!(alarm.timer.is_none());
+            alarm.wait(&Clock::System, Some(soon())).await;
+        });
+    }
+}

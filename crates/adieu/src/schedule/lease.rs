@@ -219,8 +219,10 @@ impl Grip {
         }
     }
 
-    /// Gives the lease back and writes down what was done.
-    pub(super) async fn release(&self, done: Tick) -> Result<(), StoreError> {
+    /// Gives the lease back and writes down what was done, if anything was.
+    ///
+    /// Dropped half-way, it has happened or not; then the lease is over by itself.
+    pub(super) async fn release(&self, done: Option<Tick>) -> Result<(), StoreError> {
         let token = self.token();
         loop {
             let (version, record) = self.memory.found().await?;
@@ -231,7 +233,7 @@ impl Grip {
                 ));
             }
             let free = Record {
-                done: Some(done).max(record.done),
+                done: done.max(record.done),
                 token,
                 holder: None,
                 until: None,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -121,27 +122,65 @@ pub(super) fn launch(stop: &Stop, number: u32, tick: Tick) {
                 memory: memory.clone(),
                 token: 0,
             };
-            let verdict = one(run, &job, timeout).await;
+            let verdict = one(run, &job, place, timeout).await;
             turn = ended(&ours, number, tick, verdict);
         }
     };
     let _ = spawn::task(stop, label, place, work);
 }
 
-async fn one(mut run: Run, job: &Job, timeout: Option<std::time::Duration>) -> Verdict {
+/// A lease that is given back if the run is cut, after the work is dropped: another replica need not wait for its end.
+struct Hold {
+    grip: Option<Arc<Grip>>,
+    stop: Stop,
+    label: String,
+    place: &'static Location<'static>,
+}
+
+impl Hold {
+    fn new(grip: Grip, run: &Run, place: &'static Location<'static>) -> Self {
+        Self {
+            grip: Some(Arc::new(grip)),
+            stop: run.stop.clone(),
+            label: format!("{}: lease", run.name),
+            place,
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(grip) = self.grip.take() {
+            let release = async move {
+                // Not told, it is over by itself.
+                let _ = grip.release(None).await;
+            };
+            let label = Cow::Owned(std::mem::take(&mut self.label));
+            let _ = spawn::task(&self.stop, label, self.place, release);
+        }
+    }
+}
+
+async fn one(
+    mut run: Run,
+    job: &Job,
+    place: &'static Location<'static>,
+    timeout: Option<std::time::Duration>,
+) -> Verdict {
     let (memory, tick) = (run.memory.clone(), run.scheduled);
     let stop = run.stop.clone();
     let clock = stop.core.agenda.clock();
-    let grip = match &memory {
+    let mut hold = match &memory {
         Some(memory) if memory.is_leased() => match memory.claim(clock, tick).await {
-            Ok(Claim::Won(grip)) => Some(grip),
+            Ok(Claim::Won(grip)) => Some(Hold::new(grip, &run, place)),
             Ok(Claim::Done) => return Verdict::NotOurs,
             Ok(Claim::Held(until)) => return Verdict::Later(until),
             Err(error) => return Verdict::Failed(Failure::from_error(&error)),
         },
         _ => None,
     };
-    run.token = grip.as_ref().map_or(0, Grip::token);
+    let grip = hold.as_ref().and_then(|hold| hold.grip.clone());
+    run.token = grip.as_ref().map_or(0, |grip| grip.token());
     let job = Arc::clone(job);
     let work = Caught::new(async move { job(run).await });
     let work = async {
@@ -155,6 +194,7 @@ async fn one(mut run: Run, job: &Job, timeout: Option<std::time::Duration>) -> V
         None => Ok(work.await),
         Some(grip) => grip.hold(clock, work).await,
     };
+    let is_lost = ended.is_err();
     let verdict = match ended {
         Ok(Some(Ok(Ok(())))) => Verdict::Done,
         Ok(Some(Ok(Err(error)))) => Verdict::Failed(Failure::from_error(&*error)),
@@ -163,11 +203,17 @@ async fn one(mut run: Run, job: &Job, timeout: Option<std::time::Duration>) -> V
             "it took longer than {}",
             show(timeout.unwrap_or_default())
         )),
-        Err(lost) => return failed(lost.to_owned()),
+        Err(lost) => failed(lost.to_owned()),
     };
+    // Whatever it is now, it is not cut any more.
+    if let Some(hold) = &mut hold {
+        hold.grip = None;
+    }
     let noted = match (&grip, &memory) {
-        (Some(grip), _) => grip.release(tick).await,
-        (None, Some(memory)) => memory.note(tick).await,
+        _ if is_lost => Ok(()),
+        // Shielded: what was done and not noted would be done again.
+        (Some(grip), _) => stop.shield(grip.release(Some(tick))).await,
+        (None, Some(memory)) => stop.shield(memory.note(tick)).await,
         (None, None) => Ok(()),
     };
     match (verdict, noted) {

@@ -6,3 +6,5 @@ mod client;
 mod life;
 mod peers;
 mod routes;
+#[cfg(feature = "schedule")]
+mod schedules;
