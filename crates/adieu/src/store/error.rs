@@ -113,6 +113,10 @@ impl StoreError {
         }
     }
 
+    pub(crate) const fn is_locked(&self) -> bool {
+        matches!(self.kind, Kind::Locked { .. })
+    }
+
     /// Whether somebody else saved first: load again, and decide again.
     #[must_use]
     pub const fn is_conflict(&self) -> bool {

@@ -204,6 +204,46 @@ async fn a_folder_has_one_owner() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
+async fn who_may_wait_has_the_folder_when_it_is_free() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    let first = StoreHandle::new(FileStore::open(folder.path()).await?);
+    first.state("importer").save(&cursor(1)).await?;
+    let long = std::time::Duration::from_secs(600);
+    let second = StoreHandle::new(FileStore::open_when_free(folder.path(), long).await?);
+    let state = second.state::<Cursor>("importer");
+    let mut waiting = tokio::spawn(async move { state.load().await });
+    first.state("importer").save(&cursor(2)).await?;
+    // It could not have come sooner: the lock is held until here.
+    assert!(!waiting.is_finished());
+    first.close().await?;
+    let found = (&mut waiting).await??.expect("it was saved");
+    assert_eq!(found.value, cursor(2));
+    second.state("importer").save(&cursor(3)).await?;
+    second.close().await?;
+    assert_eq!(loaded(folder.path()).await?, Some(cursor(3)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_has_waited_in_vain_is_told_who_has_it() -> Result<(), BoxError> {
+    let folder = TempDir::new()?;
+    let first = FileStore::open(folder.path()).await?;
+    let short = std::time::Duration::from_millis(10);
+    let store = FileStore::open_when_free(folder.path(), short).await?;
+    let second = StoreHandle::new(store);
+    let error = second.state::<Cursor>("importer").load().await;
+    let error = error.expect_err("it is taken").to_string();
+    assert!(error.contains("in use by this process already"), "{error}");
+    // One that is closed while it waits takes nothing any more.
+    second.close().await?;
+    drop(first);
+    let third = FileStore::open_when_free(folder.path(), std::time::Duration::from_secs(600));
+    let third = StoreHandle::new(third.await?);
+    third.state("importer").save(&cursor(1)).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_no_folder_is_said() -> Result<(), BoxError> {
     let folder = TempDir::new()?;
     let file = folder.path().join("file");

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
-use tokio::sync::{Mutex, OwnedMutexGuard, OwnedRwLockReadGuard, RwLock};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedRwLockReadGuard, RwLock, watch};
+use tokio::time::{Instant, timeout_at};
 
 use super::generations::Files;
 use super::lock;
@@ -17,7 +18,24 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     slots: SyncMutex<HashMap<String, Arc<Mutex<Known>>>>,
     /// Held for reading by whoever works with a file. Closing takes it for writing, and takes the lock out.
-    open: Arc<RwLock<Option<Desk>>>,
+    open: Arc<RwLock<Door>>,
+    /// If another process had the folder when this one came.
+    coming: Option<Coming>,
+}
+
+#[derive(Debug)]
+enum Door {
+    /// Another process is in there still.
+    Waiting,
+    Open(Desk),
+    Closed,
+}
+
+/// Word of the folder's becoming free, and until when it is waited for.
+#[derive(Debug)]
+struct Coming {
+    free: watch::Receiver<bool>,
+    until: Instant,
 }
 
 /// What an open folder has.
@@ -36,8 +54,25 @@ enum Known {
     Version(Option<Version>),
 }
 
+impl Desk {
+    fn new(path: &Path, lock: File) -> Result<Self, StoreError> {
+        let folder = if cfg!(unix) {
+            let opened = File::open(path);
+            Some(opened.map_err(|cause| StoreError::io("open state folder", path, cause))?)
+        } else {
+            None
+        };
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+}
+
 impl Folder {
-    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+    /// Opens it; if another process has it, that is an error, or it is waited for until this moment when somebody
+    /// wants something of it.
+    pub(super) fn open(path: PathBuf, until: Option<Instant>) -> Result<Self, StoreError> {
         if !path.is_dir() {
             let mut builder = fs::DirBuilder::new();
             builder.recursive(true);
@@ -47,21 +82,21 @@ impl Folder {
                 .create(&path)
                 .map_err(|cause| StoreError::io("make state folder", &path, cause))?;
         }
-        let lock = lock::take(&path)?;
-        let folder = if cfg!(unix) {
-            let opened = File::open(&path);
-            Some(opened.map_err(|cause| StoreError::io("open state folder", &path, cause))?)
-        } else {
-            None
+        let (door, until) = match (lock::take(&path), until) {
+            (Ok(lock), _) => (Door::Open(Desk::new(&path, lock)?), None),
+            (Err(error), Some(until)) if error.is_locked() => (Door::Waiting, Some(until)),
+            (Err(error), _) => return Err(error),
         };
-        let desk = Desk {
-            folder,
-            _lock: lock,
-        };
+        let open = Arc::new(RwLock::new(door));
+        let coming = until.map(|until| Coming {
+            free: await_turn(path.clone(), Arc::clone(&open)),
+            until,
+        });
         Ok(Self {
             path,
             slots: SyncMutex::default(),
-            open: Arc::new(RwLock::new(Some(desk))),
+            open,
+            coming,
         })
     }
 
@@ -82,8 +117,16 @@ impl Folder {
             }
         };
         let known = slot.lock_owned().await;
+        if let Some(coming) = &self.coming {
+            let mut free = coming.free.clone();
+            // Whoever has gone without a word could not lock it.
+            let is_free = timeout_at(coming.until, free.wait_for(|free| *free)).await;
+            if !matches!(is_free, Ok(Ok(_))) {
+                return Err(lock::taken(&self.path));
+            }
+        }
         let open = Arc::clone(&self.open).read_owned().await;
-        let desk = OwnedRwLockReadGuard::try_map(open, Option::as_ref)
+        let desk = OwnedRwLockReadGuard::try_map(open, Door::desk)
             .map_err(|_| StoreError::new(Kind::Closed))?;
         Ok(Turn {
             key: key.to_owned(),
@@ -95,10 +138,37 @@ impl Folder {
 
     /// Waits for what was begun, then lets the next process in. Dropped half-way, nothing new is begun.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
-        let desk = self.open.write().await.take();
-        drop(desk);
+        *self.open.write().await = Door::Closed;
         Ok(())
     }
+}
+
+impl Door {
+    const fn desk(&self) -> Option<&Desk> {
+        match self {
+            Self::Open(desk) => Some(desk),
+            Self::Waiting | Self::Closed => None,
+        }
+    }
+}
+
+/// Waits for the lock on a thread of its own, because nothing ends that wait but the other process. Who has closed the
+/// store meanwhile does not want it any more.
+fn await_turn(path: PathBuf, open: Arc<RwLock<Door>>) -> watch::Receiver<bool> {
+    let (tell, free) = watch::channel(false);
+    let wait = move || {
+        let desk = lock::wait_for(&path).and_then(|lock| Desk::new(&path, lock));
+        let mut door = open.blocking_write();
+        if let (Ok(desk), Door::Waiting) = (desk, &*door) {
+            *door = Door::Open(desk);
+            let _ = tell.send(true);
+        }
+    };
+    // Without a thread nobody tells, and that is an error for whoever waits.
+    let _ = std::thread::Builder::new()
+        .name("adieu-lock".to_owned())
+        .spawn(wait);
+    free
 }
 
 /// The right to work with one file, on whatever thread.
@@ -106,7 +176,7 @@ pub(super) struct Turn {
     key: String,
     files: Files,
     known: OwnedMutexGuard<Known>,
-    desk: OwnedRwLockReadGuard<Option<Desk>, Desk>,
+    desk: OwnedRwLockReadGuard<Door, Desk>,
 }
 
 impl Turn {

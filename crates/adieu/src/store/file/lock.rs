@@ -8,28 +8,51 @@ use crate::store::error::{Kind, StoreError};
 
 /// Takes the folder, and writes down who has it.
 pub(super) fn take(folder: &Path) -> Result<File, StoreError> {
-    let path = folder.join("lock");
+    let mut lock = open(folder)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(signed(lock)),
+        Err(TryLockError::WouldBlock) => {
+            let (folder, holder) = (folder.to_owned(), holder(&mut lock));
+            Err(StoreError::new(Kind::Locked { folder, holder }))
+        }
+        Err(TryLockError::Error(cause)) => Err(StoreError::io("lock", folder, cause)),
+    }
+}
+
+/// The same, and waits for as long as somebody else has it.
+pub(super) fn wait_for(folder: &Path) -> Result<File, StoreError> {
+    let lock = open(folder)?;
+    loop {
+        match lock.lock() {
+            Ok(()) => return Ok(signed(lock)),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(StoreError::io("lock", folder, cause)),
+        }
+    }
+}
+
+/// That somebody has it, and who.
+pub(super) fn taken(folder: &Path) -> StoreError {
+    let holder = open(folder).ok().and_then(|mut lock| holder(&mut lock));
+    let folder = folder.to_owned();
+    StoreError::new(Kind::Locked { folder, holder })
+}
+
+fn open(folder: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     super::generations::private(&mut options);
-    let mut lock = options
-        .open(&path)
-        .map_err(|cause| StoreError::io("write to state folder", folder, cause))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(StoreError::new(Kind::Locked {
-                folder: folder.to_owned(),
-                holder: holder(&mut lock),
-            }));
-        }
-        Err(TryLockError::Error(cause)) => return Err(StoreError::io("lock", &path, cause)),
-    }
+    options
+        .open(folder.join("lock"))
+        .map_err(|cause| StoreError::io("write to state folder", folder, cause))
+}
+
+fn signed(mut lock: File) -> File {
     // For the reader of an error message only; on a full disk the lock holds without it.
     let _ = lock.set_len(0);
     let _ = lock.rewind();
     let _ = writeln!(lock, "{}", std::process::id());
-    Ok(lock)
+    lock
 }
 
 /// Whoever has it has written its number, unless it took it this very moment.

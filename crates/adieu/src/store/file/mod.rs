@@ -7,6 +7,9 @@ mod lock;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
 use super::error::StoreError;
@@ -40,8 +43,8 @@ use folder::Folder;
 ///
 /// To change one by hand while the program is not running, leave its `checksum` out.
 ///
-/// Two processes cannot have a folder at the same time: the second one is told the number of the first. For
-/// several, there are stores on a server.
+/// Two processes cannot have a folder at the same time: the second one is told the number of the first, or
+/// [waits](FileStore::open_when_free) for its end. For several, there are stores on a server.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     folder: Arc<Folder>,
@@ -55,8 +58,40 @@ impl FileStore {
     /// # Errors
     /// Another process uses it, or it cannot be written to.
     pub async fn open(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let path = folder.into();
-        let folder = blocking(move || Folder::open(path)).await?;
+        Self::enter(folder.into(), None).await
+    }
+
+    /// Opens the folder also if another process uses it: the first load or save then waits until that one has ended,
+    /// for at most `patience` from now.
+    ///
+    /// For a service that hands over to its next version: that one is ready while the old one still drains, and its
+    /// workers go on when the old one has let go.
+    ///
+    /// Dropped half-way, it leaves the folder unlocked.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let folder = "/var/lib/orders";
+    /// let store = app.store(adieu::FileStore::open_when_free(folder, Duration::from_secs(60))).await?;
+    /// # drop(store);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// It cannot be written to. That another process still has it is the error of a load or a save, when `patience` is
+    /// over.
+    pub async fn open_when_free(
+        folder: impl Into<PathBuf>,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        let until = Instant::now() + patience;
+        Self::enter(folder.into(), Some(until)).await
+    }
+
+    async fn enter(path: PathBuf, until: Option<Instant>) -> Result<Self, StoreError> {
+        let folder = blocking(move || Folder::open(path, until)).await?;
         let folder = Arc::new(folder);
         Ok(Self { folder })
     }
