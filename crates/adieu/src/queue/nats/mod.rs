@@ -2,22 +2,22 @@
 //!
 //! The stream's retention is that of a work queue: what is acknowledged goes away. One durable consumer, shared by
 //! all replicas, has the leases.
-//!
-//! A pull request cannot be taken back: what the server sends after we have stopped listening waits for the end of
-//! its lease. So a request always runs to its end, which is why one that waits does so for a second at a time.
+
+mod pull;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::pull::{Batch, Config as ConsumerConfig};
+use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
 use async_nats::jetstream::stream::{Config as StreamConfig, RetentionPolicy};
 use async_nats::jetstream::{self, AckKind, Context, Message};
-use async_nats::{Client, ConnectOptions, HeaderMap, ServerAddr};
-use futures_util::StreamExt;
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr};
 use futures_util::future::try_join_all;
+use tokio::sync::watch;
 
+use self::pull::Puller;
 use super::contract::{Delivery, Queue};
 use super::error::QueueError;
 use crate::error::BoxError;
@@ -26,8 +26,6 @@ use crate::stop::Stop;
 const LEASE: Duration = Duration::from_secs(30);
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one pull request waits at the server.
-const TURN: Duration = Duration::from_secs(1);
 const CONSUMER: &str = "adieu";
 
 /// A queue in a stream of NATS JetStream (2.10 or newer).
@@ -44,7 +42,8 @@ pub struct NatsQueue {
     server: String,
     client: Client,
     context: Context,
-    consumer: PullConsumer,
+    connections: watch::Receiver<u64>,
+    puller: Puller,
     lease: Duration,
 }
 
@@ -133,29 +132,12 @@ impl NatsQueue {
             server: self.server.clone(),
             client: self.client.clone(),
             context: self.context.clone(),
+            connections: self.connections.clone(),
         }
     }
 
     fn failed(&self, error: impl Into<BoxError>) -> QueueError {
         failed(&self.name, &self.server, error)
-    }
-
-    /// Runs a pull request to its end.
-    async fn collect<E: Into<BoxError>>(
-        &self,
-        batch: Result<Batch, E>,
-    ) -> Result<Vec<Delivery<Arc<Message>>>, QueueError> {
-        let mut batch = batch.map_err(|error| self.failed(error))?;
-        let mut jobs = Vec::new();
-        while let Some(message) = batch.next().await {
-            // An error ends the request; what came before it is ours all the same.
-            match message {
-                Ok(message) => jobs.push(self.delivery(message)?),
-                Err(error) if jobs.is_empty() => return Err(self.failed(error)),
-                Err(_) => break,
-            }
-        }
-        Ok(jobs)
     }
 
     fn delivery(&self, message: Message) -> Result<Delivery<Arc<Message>>, QueueError> {
@@ -184,6 +166,8 @@ struct Site {
     server: String,
     client: Client,
     context: Context,
+    /// Counts them; see [`Puller`].
+    connections: watch::Receiver<u64>,
 }
 
 impl Site {
@@ -209,7 +193,15 @@ impl Site {
             (Some(token), None) => ConnectOptions::with_token(decoded(token)),
             (None, _) => ConnectOptions::new(),
         };
+        let (count, connections) = watch::channel(0);
+        let count = Arc::new(count);
         let connect = options
+            .event_callback(move |event| {
+                if matches!(event, Event::Connected) {
+                    count.send_modify(|count| *count += 1);
+                }
+                std::future::ready(())
+            })
             .connection_timeout(PATIENCE)
             .request_timeout(Some(PATIENCE))
             .connect(address);
@@ -222,6 +214,7 @@ impl Site {
             server,
             client,
             context,
+            connections,
         })
     }
 
@@ -263,12 +256,19 @@ impl Site {
         }
         let consumer = self.consumer().await?;
         let lease = consumer.cached_info().config.ack_wait;
+        let puller = Puller::new(
+            self.client.clone(),
+            self.context.clone(),
+            (name, CONSUMER),
+            self.connections.clone(),
+        );
         Ok(NatsQueue {
             name: self.name,
             server: self.server,
             client: self.client,
             context: self.context,
-            consumer,
+            connections: self.connections,
+            puller,
             lease,
         })
     }
@@ -314,21 +314,18 @@ impl Queue for NatsQueue {
         most: usize,
         stop: &Stop,
     ) -> Result<Vec<Delivery<Arc<Message>>>, QueueError> {
-        let there = self.consumer.fetch().max_messages(most).messages().await;
-        let jobs = self.collect(there).await?;
-        if !jobs.is_empty() {
-            return Ok(jobs);
+        let there = self.puller.take(most).await;
+        let there = there.map_err(|error| self.failed(error))?;
+        if !there.is_empty() {
+            return there.into_iter().map(|job| self.delivery(job)).collect();
         }
-        loop {
-            if stop.is_requested() {
-                return Ok(Vec::new());
-            }
-            let wait = self.consumer.batch().max_messages(1).expires(TURN);
-            let jobs = self.collect(wait.messages().await).await?;
-            if !jobs.is_empty() {
-                return Ok(jobs);
+        while !stop.is_requested() {
+            let came = self.puller.wait(stop).await;
+            if let Some(job) = came.map_err(|error| self.failed(error))? {
+                return Ok(vec![self.delivery(job)?]);
             }
         }
+        Ok(Vec::new())
     }
 
     async fn ack(&self, job: &Arc<Message>) -> Result<(), QueueError> {

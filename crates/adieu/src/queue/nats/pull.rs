@@ -1,0 +1,144 @@
+//! Pull requests of our own, because a request cannot be taken back, and what is sent in answer to one that nobody listens
+//! to any more waits for the end of its lease.
+//!
+//! A request that waits is answered once: by a job, by a word of the server's that there is none, or by a word of our
+//! own. The subscription for it ends with the first message, at the server, where the order of messages is decided. So
+//! a wait can be as long as we like, and be given up at any moment without a job lost on the way.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use async_nats::jetstream::{self, Context, Message};
+use async_nats::{Client, StatusCode, Subscriber};
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::error::BoxError;
+use crate::stop::Stop;
+
+/// How long a request waits at the server before it is made anew. One that is lost with its server is made anew when the
+/// connection is; this is for whatever else may happen.
+const TURN: Duration = Duration::from_secs(60);
+/// An answer that takes longer is none.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks one consumer for jobs.
+#[derive(Clone)]
+pub(super) struct Puller {
+    client: Client,
+    context: Context,
+    subject: String,
+    /// Changes with every new connection: what was asked over the old one may be forgotten.
+    connections: watch::Receiver<u64>,
+}
+
+/// What came in answer to a request.
+enum Word {
+    Job(Box<Message>),
+    /// There is none, or none any more.
+    Over,
+    /// The connection is a new one.
+    Reconnected,
+}
+
+impl Puller {
+    pub(super) fn new(
+        client: Client,
+        context: Context,
+        (stream, consumer): (&str, &str),
+        connections: watch::Receiver<u64>,
+    ) -> Self {
+        Self {
+            client,
+            context,
+            subject: format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"),
+            connections,
+        }
+    }
+
+    /// What is there, at most so many.
+    pub(super) async fn take(&self, most: usize) -> Result<Vec<Message>, BoxError> {
+        let request = format!(r#"{{"batch":{most},"no_wait":true}}"#);
+        let (mut answers, mut connections, _) = self.ask(request, None).await?;
+        let mut jobs = Vec::new();
+        while jobs.len() < most {
+            let word = timeout(PATIENCE, self.next(&mut answers, &mut connections)).await;
+            match word.map_err(BoxError::from).flatten() {
+                Ok(Word::Job(job)) => jobs.push(*job),
+                Ok(Word::Over | Word::Reconnected) => break,
+                // What came before it is ours all the same.
+                Err(_) if !jobs.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Waits for one job; none, if the service stops or it is time to ask anew.
+    pub(super) async fn wait(&self, stop: &Stop) -> Result<Option<Message>, BoxError> {
+        let request = format!(r#"{{"batch":1,"expires":{}}}"#, TURN.as_nanos());
+        let (mut answers, mut connections, inbox) = self.ask(request, Some(1)).await?;
+        let heard = stop.until(self.next(&mut answers, &mut connections)).await;
+        match heard.transpose()? {
+            Some(Word::Job(job)) => return Ok(Some(*job)),
+            Some(Word::Over) => return Ok(None),
+            // It is not wanted any more, or may be forgotten; or a job is on its way.
+            Some(Word::Reconnected) | None => {}
+        }
+        self.client.publish(inbox, Vec::new().into()).await?;
+        let last = timeout(PATIENCE, answers.next()).await?;
+        // Our own word has nowhere to answer to.
+        let job = last.filter(|word| word.status.is_none() && word.reply.is_some());
+        Ok(job.map(|message| self.job(message)))
+    }
+
+    /// Sends a request; the answers end by themselves after so many.
+    async fn ask(
+        &self,
+        request: String,
+        answers: Option<u64>,
+    ) -> Result<(Subscriber, watch::Receiver<u64>, String), BoxError> {
+        let mut connections = self.connections.clone();
+        connections.mark_unchanged();
+        let inbox = self.client.new_inbox();
+        let mut subscriber = self.client.subscribe(inbox.clone()).await?;
+        if let Some(answers) = answers {
+            subscriber.unsubscribe_after(answers).await?;
+        }
+        let (subject, reply) = (self.subject.clone(), inbox.clone());
+        self.client
+            .publish_with_reply(subject, reply, request.into())
+            .await?;
+        Ok((subscriber, connections, inbox))
+    }
+
+    async fn next(
+        &self,
+        answers: &mut Subscriber,
+        connections: &mut watch::Receiver<u64>,
+    ) -> Result<Word, BoxError> {
+        let reconnected = pin!(connections.changed());
+        let message = match select(answers.next(), reconnected).await {
+            Either::Left((Some(message), _)) => message,
+            Either::Left((None, _)) => return Err("the connection is closed".into()),
+            Either::Right(_) => return Ok(Word::Reconnected),
+        };
+        match message.status {
+            None | Some(StatusCode::OK) => Ok(Word::Job(Box::new(self.job(message)))),
+            Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => Ok(Word::Over),
+            Some(status) => {
+                let why = message.description.unwrap_or_default();
+                Err(format!("the server says {status}: {why}").into())
+            }
+        }
+    }
+
+    fn job(&self, message: async_nats::Message) -> Message {
+        jetstream::Message {
+            message,
+            context: self.context.clone(),
+        }
+    }
+}
