@@ -50,6 +50,9 @@ const GLANCE: Duration = Duration::from_secs(3);
 /// Looks at a running program.
 pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
     let mut found = Found::default();
+    if drill.address.is_none() {
+        return found;
+    }
     if !run.place.is_http() {
         if echoes(run).await {
             found.speaks = Speaks::Echo;

@@ -156,6 +156,9 @@ impl Hall<'_> {
 
     /// Once, or again if the drill itself was kept from the processor.
     async fn try_it(&mut self, spec: &'static Spec, threshold: &Threshold, run: u32) -> Finding {
+        if self.drill.address.is_none() && select::needs_an_address(spec) {
+            return Finding::skipped("the program has no address to be spoken to at");
+        }
         let mut tries = 1;
         loop {
             self.pacer.begin();

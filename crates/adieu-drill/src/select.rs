@@ -4,7 +4,7 @@ use crate::check::{ALL, CheckInfo, Spec, checks};
 use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::process::{Blanks, Ready};
-use crate::report::Level;
+use crate::report::{Group, Level};
 use crate::threshold::Threshold;
 
 /// The checks in order, each with its demand.
@@ -86,15 +86,17 @@ fn known(word: &str) -> Result<&'static str, String> {
 }
 
 fn sensible(drill: &Drill) -> Result<(), String> {
-    let Some(address) = &drill.address else {
+    if drill.address.is_none() && drill.ready == Ready::Answers {
         return Err(
-            "where is the program to be spoken to? Give --http URL or --tcp ADDRESS".to_owned(),
+            "where is the program to be spoken to? Give --http URL or --tcp ADDRESS; for one that has no address, say \
+             when it is ready: --ready-line TEXT, or --ready-notify"
+                .to_owned(),
         );
-    };
+    }
     if drill.launch.command.is_empty() {
         return Err("no program: give its command after `--`".to_owned());
     }
-    if drill.tls && matches!(address, Address::Http(_)) {
+    if drill.tls && matches!(drill.address, Some(Address::Http(_))) {
         return Err("--tls goes with --tcp; for HTTP write https:// in the URL".to_owned());
     }
     if drill.grace.is_zero() {
@@ -103,26 +105,8 @@ fn sensible(drill: &Drill) -> Result<(), String> {
     if drill.clients == 0 {
         return Err("a load needs at least one client".to_owned());
     }
-    let env = drill.launch.env.iter().map(|(_, value)| value);
-    let told = drill
-        .launch
-        .command
-        .iter()
-        .chain(env)
-        .any(|word| word.contains(Blanks::PORT));
-    let asked = address.text().contains(Blanks::PORT);
-    if asked && !told {
-        return Err(format!(
-            "`{}` is where the program is to listen, but its command has no `{{port}}`: write it where the program \
-             takes its port, or into its environment with --env PORT={{port}}",
-            address.text()
-        ));
-    }
-    if told && !asked {
-        return Err(format!(
-            "the command has a `{{port}}`, but the address `{}` has none: write {{port}} there too",
-            address.text()
-        ));
+    if let Some(address) = &drill.address {
+        same_port(drill, address.text())?;
     }
     if let Ready::Url(url) = &drill.ready
         && !url.contains("://")
@@ -143,6 +127,40 @@ fn sensible(drill: &Drill) -> Result<(), String> {
     let blanks = Blanks::fill_with(std::path::Path::new(""))
         .map_err(|error| format!("no free port: {error}"))?;
     crate::stage::place(drill, &blanks).map(drop)
+}
+
+/// The port of the drill's choice is told to both sides, or to none.
+fn same_port(drill: &Drill, address: &str) -> Result<(), String> {
+    let env = drill.launch.env.iter().map(|(_, value)| value);
+    let told = drill
+        .launch
+        .command
+        .iter()
+        .chain(env)
+        .any(|word| word.contains(Blanks::PORT));
+    let asked = address.contains(Blanks::PORT);
+    if asked && !told {
+        return Err(format!(
+            "`{address}` is where the program is to listen, but its command has no `{{port}}`: write it where the program \
+             takes its port, or into its environment with --env PORT={{port}}",
+        ));
+    }
+    if told && !asked {
+        return Err(format!(
+            "the command has a `{{port}}`, but the address `{address}` has none: write {{port}} there too",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a check has something to look at in a program that has no address.
+pub(crate) fn needs_an_address(spec: &Spec) -> bool {
+    match spec.group {
+        Group::Drain | Group::KeepAlive | Group::Readiness => true,
+        Group::Signals => spec.id == "hup-keeps-serving",
+        Group::Exit => matches!(spec.id, "hung-handler" | "port-free"),
+        Group::Data => spec.id == "rolling-restart",
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +211,13 @@ mod tests {
         assert!(plan(&untold.env("PORT", "{port}")).is_ok());
         let unasked = Drill::command(["server", "{port}"]).tcp("127.0.0.1:1");
         assert!(refusal(&unasked).contains("the address `127.0.0.1:1` has none"));
-        assert!(refusal(&Drill::command(["server"])).contains("--http"));
+    }
+
+    #[test]
+    fn without_an_address_it_must_say_when_it_is_ready() {
+        let worker = Drill::command(["worker"]);
+        assert!(refusal(&worker).contains("--http"));
+        assert!(plan(&worker.ready(Ready::Line("begun".to_owned()))).is_ok());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use clap::Args;
 #[command(
     override_usage = "adieu drill --http URL [OPTIONS] -- COMMAND...\n       \
                       adieu drill --tcp ADDRESS [OPTIONS] -- COMMAND...\n       \
+                      adieu drill --ready-line TEXT [OPTIONS] -- COMMAND...\n       \
                       adieu drill --file drill.toml [OPTIONS]",
     after_help = "In commands, addresses and paths {port} is replaced by a free port ({port2} and {port3} by others), {dir} \
                   by a directory of the drill's.\n\

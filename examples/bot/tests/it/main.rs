@@ -2,4 +2,5 @@
 
 mod api;
 mod bot;
+mod drill;
 mod promises;

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod child;
+mod drill;
 mod killed;
 mod refused;
 mod stopped;
