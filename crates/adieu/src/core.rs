@@ -290,13 +290,15 @@ impl Core {
         if !matches!(result, Ok(End::Done)) {
             return self.task_lost(place, quiet, result);
         }
-        let Some(gone) = self.roster.leave(place) else {
+        let Some((gone, left)) = self.roster.depart(place) else {
             return;
         };
         if let Some(part) = gone.part {
             self.part_ended(part, result);
+            self.uncount(place, &gone);
+        } else if left != Left::Unremarkable {
+            self.left(left);
         }
-        self.uncount(&gone);
     }
 
     #[cold]
@@ -317,16 +319,12 @@ impl Core {
             (None, Err(_)) if quiet => {}
             (None, Err(panic)) => self.child_panicked(&task, panic),
         }
-        self.uncount(&gone);
+        self.uncount(place, &gone);
     }
 
-    #[inline]
-    fn uncount(&self, gone: &Gone) {
+    fn uncount(&self, place: Place, gone: &Gone) {
         if !gone.abandoned {
-            let left = self.roster.uncount();
-            if left != Left::Unremarkable {
-                self.left(left);
-            }
+            self.left(self.roster.uncount(place));
         }
     }
 

@@ -1,16 +1,19 @@
 //! The roster: every tracked task that is alive, with its name and the place it was spawned at.
 //!
 //! Invariants:
-//! - `tally` counts the living tasks that are not abandoned, and decides whether more may start.
-//! - A task enters (counted first, then listed) before it can run, and leaves (unlisted first, then
-//!   uncounted) after its future is dropped. So whoever sees the count at zero sees every effect of the work.
-//! - Locks: a shard's lock is held for a few instructions, never while user code runs and never two at once.
+//! - A shard counts its living tasks that are not abandoned. `tally` counts the shards that have such a task, and
+//!   decides whether the first one of a shard may start: the word that all threads share changes when a shard
+//!   fills or empties, not with every task.
+//! - A task enters (counted and listed at once) before it can run, and leaves (unlisted first, then uncounted)
+//!   after its future is dropped. So whoever sees the tally at zero sees every effect of the work.
+//! - Locks: a shard's lock is held for a few instructions, never while user code runs and never two at once. The
+//!   tally is changed under it, so that a shard's count and its share in the tally never disagree.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -84,12 +87,12 @@ struct Aligned(Mutex<Shard>);
 
 impl Aligned {
     #[inline]
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shard> {
+    fn lock(&self) -> MutexGuard<'_, Shard> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// In this order: every task changes the tally; what is only read must not be on the same cache line.
+// In this order: the tally changes often; what is only read must not be on the same cache line.
 #[repr(C)]
 pub(crate) struct Roster {
     tally: Tally,
@@ -128,19 +131,16 @@ impl Roster {
         })
     }
 
-    /// Counts and lists a task. If no work may start, gives back its name, and what its short visit changed.
+    /// Counts and lists a task. If no work may start, gives back its name.
     #[inline(always)]
-    pub(crate) fn enter(&self, entry: Entry) -> Result<Place, (Cow<'static, str>, Left)> {
-        if self.tally.enter().is_err() {
-            return Err((entry.name, Left::Unremarkable));
-        }
+    pub(crate) fn enter(&self, entry: Entry) -> Result<Place, Cow<'static, str>> {
         let shard = next_shard(self.shards.len());
         let now = sys::coarse_now();
         let mut tasks = self.shards[shard].lock();
-        if tasks.is_closed() {
-            drop(tasks);
-            return Err((entry.name, self.uncount()));
+        if tasks.is_closed() || (tasks.count == 0 && self.tally.enter().is_err()) {
+            return Err(entry.name);
         }
+        tasks.count += 1;
         Ok(Place {
             shard: u16::try_from(shard).unwrap_or(0),
             index: tasks.insert(entry, now),
@@ -153,20 +153,46 @@ impl Roster {
     }
 
     /// Unlists a task. Unless it was abandoned, [`Roster::uncount`] follows.
-    #[inline]
     pub(crate) fn leave(&self, place: Place) -> Option<Gone> {
-        let mut shard = self.shards[usize::from(place.shard)].lock();
-        let (gone, waker) = shard.remove(place.index)?;
+        let (gone, waker) = self.shard(place).remove(place.index)?;
         // What the drop of a waker does is not ours to know.
-        drop(shard);
         drop(waker);
         Some(gone)
     }
 
     /// The second half of leaving, after what the task's end means has been said.
+    pub(crate) fn uncount(&self, place: Place) -> Left {
+        self.uncount_in(&mut self.shard(place))
+    }
+
+    /// Both halves at once, if the task is no part: then its good end means nothing to anybody but the count.
     #[inline]
-    pub(crate) fn uncount(&self) -> Left {
-        self.tally.leave()
+    pub(crate) fn depart(&self, place: Place) -> Option<(Gone, Left)> {
+        let mut shard = self.shard(place);
+        let (gone, waker) = shard.remove(place.index)?;
+        let left = if gone.part.is_some() || gone.abandoned {
+            Left::Unremarkable
+        } else {
+            self.uncount_in(&mut shard)
+        };
+        drop(shard);
+        drop(waker);
+        Some((gone, left))
+    }
+
+    #[inline]
+    fn uncount_in(&self, shard: &mut Shard) -> Left {
+        shard.count -= 1;
+        if shard.count == 0 {
+            self.tally.leave()
+        } else {
+            Left::Unremarkable
+        }
+    }
+
+    #[inline]
+    fn shard(&self, place: Place) -> MutexGuard<'_, Shard> {
+        self.shards[usize::from(place.shard)].lock()
     }
 
     /// From now on the last to leave says so; says whether nobody is there already.
@@ -182,13 +208,13 @@ impl Roster {
     /// How many tasks are alive, those left behind not counted.
     #[cfg(feature = "admin")]
     pub(crate) fn alive(&self) -> u64 {
-        self.tally.alive()
+        let counts = self.shards.iter().map(|shard| shard.lock().count);
+        counts.map(u64::from).sum()
     }
 
     /// No new work.
     ///
-    /// Each shard is closed as well: who was counted before and comes to be listed after this would be
-    /// overlooked by [`Roster::abandon_all`], and waited for.
+    /// Each shard is closed as well: it asks the tally for its first task only.
     pub(crate) fn close(&self) {
         self.tally.close();
         for shard in &self.shards {
@@ -198,9 +224,7 @@ impl Roster {
 
     /// Remembers how to wake a task that waits, so that it can be cancelled.
     pub(crate) fn set_waker(&self, place: Place, waker: &Waker) {
-        self.shards[usize::from(place.shard)]
-            .lock()
-            .set_waker(place.index, waker);
+        self.shard(place).set_waker(place.index, waker);
     }
 
     /// Wakes every waiting task. The wakers are called outside the lock, a chunk at a time.
@@ -230,11 +254,16 @@ impl Roster {
     pub(crate) fn abandon_all(&self) -> Vec<Sighting> {
         let mut found = Vec::new();
         for (number, shard) in (0..).zip(&self.shards) {
-            shard
-                .lock()
-                .abandon(|index, task| found.push(self.sighting(number, index, &task)));
+            let mut shard = shard.lock();
+            let before = found.len();
+            shard.abandon(|index, task| found.push(self.sighting(number, index, &task)));
+            let abandoned = u32::try_from(found.len() - before).unwrap_or(u32::MAX);
+            // Not all of its tasks, maybe: one that has left but for the count is still there.
+            shard.count -= abandoned;
+            if abandoned > 0 && shard.count == 0 {
+                self.tally.forget();
+            }
         }
-        self.tally.forget(found.len() as u64);
         found
     }
 
@@ -298,7 +327,7 @@ mod tests {
 
     fn leave(roster: &Roster, place: Place) -> Left {
         assert!(roster.leave(place).is_some());
-        roster.uncount()
+        roster.uncount(place)
     }
 
     #[test]
@@ -337,6 +366,39 @@ mod tests {
         assert_eq!(roster.seal_when_idle(), Left::Sealed);
         assert_eq!(roster.see(stuck).unwrap().name, "stuck");
         assert!(roster.leave(stuck).is_some_and(|gone| gone.abandoned));
+    }
+
+    #[test]
+    fn whoever_is_no_part_departs_at_once_and_a_part_in_two_steps() {
+        let roster = Roster::new();
+        let part = Entry {
+            part: Some(PartId(7)),
+            ..entry("part")
+        };
+        let (a, b) = (
+            roster.enter(entry("a")).unwrap(),
+            roster.enter(part).unwrap(),
+        );
+        assert_eq!(roster.watch(), Left::Unremarkable);
+        assert_eq!(roster.depart(a).unwrap().1, Left::Unremarkable);
+        let (gone, left) = roster.depart(b).unwrap();
+        assert_eq!((gone.part, left), (Some(PartId(7)), Left::Unremarkable));
+        assert!(!roster.is_idle(), "its end has not been told yet");
+        assert_eq!(roster.uncount(b), Left::Idle);
+    }
+
+    #[test]
+    fn who_has_left_but_for_the_count_is_waited_for_when_the_rest_is_abandoned() {
+        let roster = Roster::new();
+        let (a, _b) = (
+            roster.enter(entry("a")).unwrap(),
+            roster.enter(entry("b")).unwrap(),
+        );
+        assert!(roster.leave(a).is_some());
+        roster.close();
+        assert_eq!(roster.abandon_all().len(), 1);
+        assert_eq!(roster.seal_when_idle(), Left::Unremarkable);
+        assert_eq!(roster.uncount(a), Left::Sealed);
     }
 
     #[test]

@@ -53,6 +53,8 @@ struct Label {
 
 /// The tasks that one thread has spawned, or a few threads have.
 pub(crate) struct Shard {
+    /// How many of its tasks are waited for; kept by the roster.
+    pub(crate) count: u32,
     chunks: Vec<Chunk>,
     /// The first free slot, or [`NONE`].
     free: u32,
@@ -76,6 +78,7 @@ pub(crate) struct Listed<'a> {
 impl Default for Shard {
     fn default() -> Self {
         Self {
+            count: 0,
             chunks: Vec::new(),
             free: NONE,
             closed: false,

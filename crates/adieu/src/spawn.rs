@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::{TaskError, TooLate};
 use crate::lifecycle::{End, PartId};
 use crate::panics;
-use crate::roster::{Entry, Left, Place, WorkKind};
+use crate::roster::{Entry, Place, WorkKind};
 use crate::stop::Stop;
 use crate::tracked::{Cut, Tracked};
 
@@ -127,8 +127,7 @@ where
 }
 
 #[cold]
-fn too_late(core: &Core, name: Cow<'static, str>, left: Left) -> TooLate {
-    core.left(left);
+fn too_late(name: Cow<'static, str>) -> TooLate {
     TooLate {
         name: name.into_owned(),
     }
@@ -149,9 +148,7 @@ pub(crate) fn enter(
         kind,
         part,
     };
-    core.roster
-        .enter(entry)
-        .map_err(|(name, left)| too_late(core, name, left))
+    core.roster.enter(entry).map_err(too_late)
 }
 
 /// Takes blocking work off the roster, also when the pool drops it unstarted.

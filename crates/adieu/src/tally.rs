@@ -55,9 +55,9 @@ impl Tally {
         Self::left(self.0.fetch_sub(ONE, Ordering::AcqRel) - ONE)
     }
 
-    /// Uncounts so many, whose leave nobody waits for.
-    pub(crate) fn forget(&self, count: u64) {
-        self.0.fetch_sub(ONE * count, Ordering::AcqRel);
+    /// Uncounts one whose leave nobody waits for.
+    pub(crate) fn forget(&self) {
+        self.0.fetch_sub(ONE, Ordering::AcqRel);
     }
 
     const fn left(now: u64) -> Left {
@@ -87,14 +87,9 @@ impl Tally {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// How many are alive at this moment.
-    pub(crate) fn alive(&self) -> u64 {
-        self.0.load(Ordering::Acquire) / ONE
-    }
-
     /// Whether nobody is alive at this moment.
     pub(crate) fn is_idle(&self) -> bool {
-        self.alive() == 0
+        self.0.load(Ordering::Acquire) < ONE
     }
 }
 
@@ -176,8 +171,8 @@ mod tests {
         })
     }
 
-    /// The roster's protocol around the tally, for one task: counted first, then listed; unlisted first, then
-    /// uncounted.
+    /// The roster's protocol around the tally, for one shard: the tally has a share of it while it counts
+    /// anybody; counted and listed at once; unlisted first, then uncounted.
     #[derive(Default)]
     struct Roster {
         tally: Tally,
@@ -187,26 +182,38 @@ mod tests {
     #[derive(Default)]
     struct Shard {
         is_closed: bool,
-        /// Whether somebody waits for the task that is listed.
-        waited_for: Option<bool>,
+        count: u64,
+        /// For each who is listed, whether somebody waits for it.
+        listed: [Option<bool>; 2],
     }
 
     impl Roster {
-        fn enter(&self) -> Result<(), Left> {
-            self.tally.enter().map_err(|_| Left::Unremarkable)?;
+        fn enter(&self, number: usize) -> Result<(), Refused> {
             let mut shard = self.shard.lock().unwrap();
             if shard.is_closed {
-                drop(shard);
-                return Err(self.tally.leave());
+                return Err(Refused);
             }
-            shard.waited_for = Some(true);
+            if shard.count == 0 {
+                self.tally.enter()?;
+            }
+            shard.count += 1;
+            shard.listed[number] = Some(true);
             Ok(())
         }
 
-        fn leave(&self) -> Left {
-            let gone = self.shard.lock().unwrap().waited_for.take();
+        fn leave(&self, number: usize) -> Left {
+            let gone = self.shard.lock().unwrap().listed[number].take();
             match gone {
-                Some(true) => self.tally.leave(),
+                Some(true) => self.uncount(),
+                _ => Left::Unremarkable,
+            }
+        }
+
+        fn uncount(&self) -> Left {
+            let mut shard = self.shard.lock().unwrap();
+            shard.count -= 1;
+            match shard.count {
+                0 => self.tally.leave(),
                 _ => Left::Unremarkable,
             }
         }
@@ -216,9 +223,14 @@ mod tests {
             self.tally.close();
             self.shard.lock().unwrap().is_closed = true;
             let mut shard = self.shard.lock().unwrap();
-            let abandoned = shard.waited_for.as_mut().is_some_and(std::mem::take);
+            let waited_for = shard.listed.iter_mut().flatten();
+            let abandoned = waited_for.map(|waits| u64::from(std::mem::take(waits)));
+            let abandoned: u64 = abandoned.sum();
+            shard.count -= abandoned;
+            if abandoned > 0 && shard.count == 0 {
+                self.tally.forget();
+            }
             drop(shard);
-            self.tally.forget(u64::from(abandoned));
             self.tally.seal_when_idle()
         }
     }
@@ -228,10 +240,9 @@ mod tests {
         loom::model(|| {
             let roster = Arc::new(Roster::default());
             let theirs = Arc::clone(&roster);
-            let comer = thread::spawn(move || theirs.enter().err());
-            let mine = roster.seal();
-            let theirs = comer.join().unwrap();
-            assert!(mine == Left::Sealed || theirs == Some(Left::Sealed));
+            let comer = thread::spawn(move || theirs.enter(0).is_ok());
+            assert_eq!(roster.seal(), Left::Sealed);
+            comer.join().unwrap();
             assert!(roster.tally.is_idle());
         });
     }
@@ -240,12 +251,31 @@ mod tests {
     fn whoever_leaves_while_being_abandoned_is_uncounted_once() {
         loom::model(|| {
             let roster = Arc::new(Roster::default());
-            roster.enter().unwrap();
+            roster.enter(0).unwrap();
             let theirs = Arc::clone(&roster);
-            let leaver = thread::spawn(move || theirs.leave());
+            let leaver = thread::spawn(move || theirs.leave(0));
             let told = [roster.seal(), leaver.join().unwrap()];
             assert!(told.contains(&Left::Sealed));
             assert!(roster.tally.is_idle());
+        });
+    }
+
+    #[test]
+    fn a_shard_that_empties_while_another_comes_is_counted_right() {
+        loom::model(|| {
+            let roster = Arc::new(Roster::default());
+            roster.enter(0).unwrap();
+            let theirs = Arc::clone(&roster);
+            let comer = thread::spawn(move || match theirs.enter(1) {
+                Ok(()) => theirs.leave(1),
+                Err(Refused) => Left::Unremarkable,
+            });
+            let theirs = Arc::clone(&roster);
+            let leaver = thread::spawn(move || theirs.leave(0));
+            let mut told = vec![roster.tally.seal_when_idle()];
+            told.extend([comer.join().unwrap(), leaver.join().unwrap()]);
+            assert_eq!(count(&told, Left::Sealed), 1);
+            assert!(roster.tally.is_idle() && roster.enter(1).is_err());
         });
     }
 }
