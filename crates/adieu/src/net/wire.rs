@@ -59,6 +59,16 @@ impl Wire {
         crate::sys::unacknowledged(socket).unwrap_or(0)
     }
 
+    /// From here on what is written leaves with the end of our side.
+    #[cfg(feature = "http")]
+    pub(crate) fn hold_back(&self) {
+        #[cfg(target_os = "linux")]
+        if let Socket::Tcp(stream) = &*self.0 {
+            // Without it the two leave one after the other.
+            let _ = SockRef::from(stream).set_tcp_cork(true);
+        }
+    }
+
     /// Ends the connection for whoever else holds it.
     pub(crate) fn cut(&self) {
         let _ = self.sock_ref().shutdown(Shutdown::Both);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Method, Uri};
 
 use super::limits::Limits;
-use super::track::{Moment, Stage, State, Track, Verdict};
+use super::track::{Moment, PARTED, Stage, State, Track, Verdict};
 use crate::net::{Bell, Guest, Server, Tide, Wire};
 use crate::sys;
 
@@ -44,9 +44,6 @@ pub(super) struct Facts {
 
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often to look whether a client has all of our last word.
-const LOOK_AT_PARTING: Duration = Duration::from_millis(25);
-
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
 }
@@ -75,9 +72,6 @@ impl Facts {
 
     pub(super) fn enter(&self, stage: Stage) {
         self.track.enter(stage, now_ms());
-        if stage == Stage::Parting {
-            self.look_at_the_kernel();
-        }
     }
 
     pub(super) fn read(&self, bytes: usize, heads: u32) {
@@ -184,7 +178,7 @@ impl Facts {
         // Often enough to know when the client took the last byte.
         let look = match state {
             State::StalledReader => LOOK,
-            State::Parting => LOOK_AT_PARTING,
+            State::Parting => PARTED,
             _ => Duration::MAX,
         };
         let took_some = look < Duration::MAX && self.look_at_the_kernel();

@@ -219,6 +219,8 @@ impl AsyncWrite for Observed {
             match this.ending {
                 Ending::No => {
                     this.facts.enter(Stage::Parting);
+                    // The last word and our end of the connection come in one packet.
+                    this.facts.wire.hold_back();
                     this.ending = Ending::Speaking;
                 }
                 Ending::Speaking if this.last_word.is_empty() => this.ending = Ending::Closing,

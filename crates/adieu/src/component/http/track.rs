@@ -70,9 +70,9 @@ pub(super) struct Moment {
 
 /// How long a client may take for any of our last word.
 pub(super) const PARTING: Duration = Duration::from_millis(200);
-/// How long to close its side, if it has all of it. What it had sent before that came is here by then; this is for
-/// a request of a client that has not looked yet.
-pub(super) const PARTED: Duration = Duration::from_millis(100);
+/// How long to close its side, if it has all of it. What it had sent before that came is here by then: its word that
+/// it has the last byte came after it on the same way. Long enough for that word, which kernels hold back for 40 ms.
+pub(super) const PARTED: Duration = Duration::from_millis(50);
 /// How long the handler of a WebSocket has to say goodbye in its own words before we do.
 pub(super) const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
 

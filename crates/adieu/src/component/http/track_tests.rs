@@ -277,8 +277,5 @@ fn who_has_our_last_word_has_less_time_left_to_close() {
     world.track.took_some(world.now, true);
     assert_eq!(world.verdict(), Verdict::Cut);
     world.track.took_some(world.now, false);
-    assert_eq!(
-        world.verdict(),
-        Verdict::Wait(Some(Duration::from_millis(100)))
-    );
+    assert_eq!(world.verdict(), Verdict::Wait(Some(PARTED)));
 }
