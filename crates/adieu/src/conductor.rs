@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle, Runtime};
 
 use crate::component::BoxFuture;
-use crate::core::{Core, Message};
+use crate::core::{Core, Losses, Message};
 use crate::error::Failure;
 use crate::lifecycle::{Action, End, Event, Exit, Machine, Outcome, PartId, Time};
 use crate::publish::Publisher;
@@ -248,30 +248,25 @@ impl Conductor {
                 })
             });
         }
-        for task in self
-            .core
-            .roster
-            .abandon_all()
-            .into_iter()
-            .filter(|task| task.part.is_none())
-        {
-            let loss = Loss::cut(&task, Outcome::Abandoned, seated.contains(&task.id));
-            let Loss {
-                name,
-                place,
-                blocking,
-                ..
-            } = loss.clone();
-            self.say(
-                now,
-                Notice::ChildAbandoned {
-                    task: name,
-                    place,
-                    blocking,
-                },
-            );
+        // One line for all of one name and place: there can be a million.
+        let mut children = Losses::default();
+        for task in self.core.roster.abandon_all() {
+            if task.part.is_none() {
+                let blocking = seated.contains(&task.id);
+                children.add(Loss::cut(&task, Outcome::Abandoned, blocking));
+            }
+        }
+        for loss in children.lines() {
+            let notice = Notice::ChildAbandoned {
+                task: loss.name.clone(),
+                place: loss.place.clone(),
+                count: loss.count,
+                blocking: loss.blocking,
+            };
+            self.say(now, notice);
             self.core.losses().add(loss);
         }
+        self.core.losses().unnamed += children.unnamed;
     }
 
     /// Starts the close of a resource, or a hook. Its end comes back through the inbox.

@@ -212,9 +212,10 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         Notice::ChildAbandoned {
             task,
             place,
+            count,
             blocking,
         } => {
-            json!({"event": "abandoned", "task": task, "place": place, "blocking": blocking})
+            json!({"event": "abandoned", "task": task, "place": place, "count": count, "blocking": blocking})
         }
         Notice::Blocked {
             task,

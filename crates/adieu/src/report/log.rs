@@ -161,6 +161,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
         Notice::ChildAbandoned {
             task,
             place,
+            count,
             blocking,
         } => {
             let state = if *blocking {
@@ -173,7 +174,8 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 service = service,
                 task = task,
                 place = place,
-                "task {} abandoned, {} (spawned at {})",
+                "{} × task {} abandoned, {} (spawned at {})",
+                count,
                 task,
                 state,
                 place

@@ -171,7 +171,9 @@ pub enum Notice {
         task: String,
         /// Where in the source it was spawned.
         place: String,
-        /// Whether it blocked its thread (else it was waiting).
+        /// How many of this name were spawned there and abandoned.
+        count: u64,
+        /// Whether one of them blocked its thread (else all were waiting).
         blocking: bool,
     },
     /// A task blocks its thread: nothing else can run there.

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use adieu::Outcome;
+use adieu::{Notice, Outcome};
 
 use crate::clues::{Flag, millis, nothing, secs, stopped_after_a_second};
 
@@ -178,4 +178,29 @@ async fn an_opening_under_a_shield_is_not_cut() {
         "{report}"
     );
     assert_eq!(report.exit_code(), 0, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_children_that_hang_are_one_line() {
+    let report = stopped_after_a_second()
+        .run(async |app| {
+            app.task("parent", |stop| async move {
+                for _ in 0..1_000 {
+                    let theirs = stop.clone();
+                    let child = async move { theirs.shield(pending::<()>()).await };
+                    drop(stop.spawn("child", child));
+                }
+            });
+            Ok(())
+        })
+        .await;
+    let told: Vec<_> = (report.timeline().iter())
+        .filter_map(|(_, notice)| match notice {
+            Notice::ChildAbandoned { task, count, .. } => Some((&**task, *count)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [("child", 1_000)], "{report}");
+    let lost: Vec<_> = report.lost().iter().map(|loss| loss.count).collect();
+    assert_eq!(lost, [1_000]);
 }
