@@ -8,6 +8,7 @@ mod counting;
 mod crowd;
 mod duel;
 mod finding;
+mod heap;
 mod stopwatch;
 
 pub use child::{Child, Clock, REST, elapsed, signal_then_exit};
@@ -15,4 +16,5 @@ pub use counting::Counting;
 pub use crowd::{Question, Served, ask, linger};
 pub use duel::{Duel, best, percentile, rounds};
 pub use finding::{Finding, Unit};
+pub use heap::steady_heap;
 pub use stopwatch::Stopwatch;
