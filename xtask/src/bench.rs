@@ -32,6 +32,7 @@ names; all that need no tool if none is given:
   load       requests a second of the drill's load client; needs wrk
   run        `adieu run` until its command runs, and its memory; needs tini and dumb-init
   cloak      what servers of others lose at a stop, hidden first or not; fetches them as `cargo xtask drills` does
+  drain      what a stop costs the clients of our example-web and of five other servers; needs python3
 
 options:
   --rounds N   take the best of N rounds instead of what each of them usually takes
@@ -58,9 +59,10 @@ const USUAL: &[&str] = &[
 ];
 const COUNT: &str = "count";
 /// Those that need a tool of somebody else's.
-const WITH_TOOLS: &[&str] = &[COUNT, "load", RUN, CLOAK];
+const WITH_TOOLS: &[&str] = &[COUNT, "load", RUN, CLOAK, DRAIN];
 const RUN: &str = "run";
 const CLOAK: &str = "cloak";
+const DRAIN: &str = "drain";
 
 const FOR_RUN: &[Need] = &[
     Need::debian("tini", "tini", "`adieu run` is measured beside it"),
@@ -187,6 +189,7 @@ fn subjects(checkout: &Checkout, name: &str) -> Result<Vec<String>, Failure> {
             Ok(vec!["--adieu".to_owned(), executable(&built, "adieu")?])
         }
         CLOAK => drills::under_run(checkout),
+        DRAIN => drills::drained(checkout),
         _ => Ok(Vec::new()),
     }
 }

@@ -35,9 +35,31 @@ pub(crate) struct Tools {
 /// Installs and builds what is missing.
 pub(crate) fn tools(checkout: &Checkout, dev: bool) -> Result<Tools, Failure> {
     packages::provide(checkout, NEEDS)?;
+    let (profile, folder) = if dev {
+        ("dev", "debug")
+    } else {
+        ("release", "release")
+    };
+    let python = python(checkout)?;
+    let rust = rust(checkout, profile)?.join(folder);
+    let words = ["build", "--profile", profile, "--package", "adieu-cli"];
+    command::run(&mut checkout.cargo(words))?;
+    Ok(Tools {
+        python,
+        rust,
+        adieu: checkout.root().join("target").join(folder).join("adieu"),
+    })
+}
+
+fn home(checkout: &Checkout) -> Result<PathBuf, Failure> {
     let home = checkout.root().join("target/drills");
     fs::create_dir_all(&home)?;
-    let venv = home.join("venv");
+    Ok(home)
+}
+
+/// Where the programs of the Python packages are.
+pub(super) fn python(checkout: &Checkout) -> Result<PathBuf, Failure> {
+    let venv = home(checkout)?.join("venv");
     if !venv.join("bin/pip").exists() {
         command::run(checkout.program("python3").args(["-m", "venv"]).arg(&venv))?;
     }
@@ -46,28 +68,18 @@ pub(crate) fn tools(checkout: &Checkout, dev: bool) -> Result<Tools, Failure> {
         pip.args(["install", "--quiet", "--disable-pip-version-check"])
             .args(PYTHON),
     )?;
+    Ok(venv.join("bin"))
+}
 
-    let (profile, folder) = if dev {
-        ("dev", "debug")
-    } else {
-        ("release", "release")
-    };
+/// Where cargo puts the peers in Rust, a folder for each profile.
+pub(super) fn rust(checkout: &Checkout, profile: &str) -> Result<PathBuf, Failure> {
+    let target = home(checkout)?.join("rust");
     let words = ["build", "--locked", "--profile", profile];
     let peers = [
         "--manifest-path",
         "fixtures/peers/rust/Cargo.toml",
         "--target-dir",
     ];
-    command::run(
-        checkout
-            .cargo(words.into_iter().chain(peers))
-            .arg(home.join("rust")),
-    )?;
-    let words = ["build", "--profile", profile, "--package", "adieu-cli"];
-    command::run(&mut checkout.cargo(words))?;
-    Ok(Tools {
-        python: venv.join("bin"),
-        rust: home.join("rust").join(folder),
-        adieu: checkout.root().join("target").join(folder).join("adieu"),
-    })
+    command::run(checkout.cargo(words.into_iter().chain(peers)).arg(&target))?;
+    Ok(target)
 }

@@ -6,6 +6,7 @@
 //!
 //! `cargo xtask drills ours` does it with the examples of this project, and there a failure is one.
 
+mod drained;
 mod fetch;
 mod judge;
 mod ours;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use crate::checkout::Checkout;
 use crate::step::Failure;
 
+pub(crate) use drained::drained;
 pub(crate) use under_run::under_run;
 
 const HELP: &str = "\
