@@ -68,10 +68,11 @@ pub(super) struct Moment {
     pub(super) all_taken: bool,
 }
 
-/// How long a client may take for any of our last word.
+/// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
+/// it may write again before it looks, and should still find us.
 pub(super) const PARTING: Duration = Duration::from_millis(200);
-/// How long to close its side, if it has all of it. What it had sent before that came is here by then: its word that
-/// it has the last byte came after it on the same way. Long enough for that word, which kernels hold back for 40 ms.
+/// How long an idle client has to close its side, if it has all of it. What it had sent before that came is here by
+/// then: its word that it has the last byte came after it on the same way. Kernels hold that word back for 40 ms.
 pub(super) const PARTED: Duration = Duration::from_millis(50);
 /// How long the handler of a WebSocket has to say goodbye in its own words before we do.
 pub(super) const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
@@ -150,9 +151,10 @@ impl Track {
 
     /// The client has taken some of what was written, though there is no room for more yet.
     pub(super) fn took_some(&self, now_ms: u64, all_taken: bool) {
-        self.progress.store(now_ms, Relaxed);
-        // The word that it has the last of it can be late, and gives it no more time.
-        if self.stage() == Stage::Parting && !all_taken {
+        if self.stage() != Stage::Parting {
+            self.progress.store(now_ms, Relaxed);
+        } else if !all_taken {
+            // The word that it has the last of it can be late, and gives it no more time.
             self.since.store(now_ms, Relaxed);
         }
     }
@@ -266,7 +268,12 @@ impl Track {
         let (quiet_for, since) = (ago(&self.progress), ago(&self.since));
         let state = self.state();
         if state == State::Parting {
-            let limit = if moment.all_taken { PARTED } else { PARTING };
+            let was_idle = quiet_for > moment.since_linger;
+            let limit = if moment.all_taken && was_idle {
+                PARTED
+            } else {
+                PARTING
+            };
             return until(limit, since, Verdict::Cut);
         }
         if moment.tide < Tide::Linger {

@@ -263,8 +263,9 @@ fn an_http2_client_that_ignores_our_hanging_up_is_cut() {
 }
 
 #[test]
-fn who_has_our_last_word_has_less_time_left_to_close() {
+fn who_was_idle_and_has_our_last_word_has_less_time_left_to_close() {
     let mut world = World::new();
+    world.happen(Event::Pass(1));
     world.happen(Event::CannotWrite);
     world.happen(Event::Enter(Stage::Parting));
     world.happen(Event::Pass(150));
@@ -278,4 +279,19 @@ fn who_has_our_last_word_has_less_time_left_to_close() {
     assert_eq!(world.verdict(), Verdict::Cut);
     world.track.took_some(world.now, false);
     assert_eq!(world.verdict(), Verdict::Wait(Some(PARTED)));
+}
+
+#[test]
+fn who_was_active_after_the_stop_began_may_write_once_more_before_it_looks() {
+    let mut world = World::new();
+    world.happen(Event::Pass(1));
+    for _ in 0..2 {
+        world.happen(Event::Turn);
+    }
+    world.happen(Event::Pass(300));
+    world.happen(Event::Wrote);
+    world.happen(Event::Enter(Stage::Parting));
+    assert_eq!(world.verdict(), Verdict::Wait(Some(PARTING)));
+    world.happen(Event::Pass(200));
+    assert_eq!(world.verdict(), Verdict::Cut);
 }
