@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 
 /// Run a program with a life cycle: signals, descendants, health, restarts, a stop that loses nothing.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "adieu run [OPTIONS] [--] COMMAND...",
+    after_help = "\
 examples:
   adieu run -- uvicorn shop:app
   adieu run --pre-stop 5s --grace 25s --health 8080 --probe-http http://127.0.0.1:8000/ -- ./server
@@ -16,7 +18,8 @@ examples:
   adieu run --signal term=quit -- nginx -g 'daemon off;'
 
 exit code: that of the command, or 128 + the signal that ended it; 125 adieu run itself failed, 126 the command
-cannot be executed, 127 there is no such command, 2 usage")]
+cannot be executed, 127 there is no such command, 2 usage"
+)]
 pub(crate) struct RunArgs {
     /// The whole time of a stop; then SIGKILL to everything. 25s if left out, in a plain container 8s
     #[arg(long, value_name = "TIME", env = "ADIEU_GRACE", hide_env = true, help_heading = STOP)]
@@ -97,7 +100,8 @@ pub(crate) struct RunArgs {
     pub(super) quiet: bool,
 
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    // With `--` before it or without: its own options come after its name.
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 }
 

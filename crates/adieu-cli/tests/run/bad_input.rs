@@ -98,6 +98,19 @@ fn options_that_make_no_sense() {
     assert_eq!(code, 2, "{said}");
 }
 
+/// Whoever forgets the `--` is understood: the first word that is no option is the command, and the rest its own.
+#[test]
+fn the_two_hyphens_may_be_left_out() {
+    let output = std::process::Command::new(crate::support::ADIEU)
+        .args(["run", "--quiet", "echo", "--grace", "-q"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (output.status.code(), &*output.stdout),
+        (Some(0), &b"--grace -q\n"[..])
+    );
+}
+
 #[test]
 fn what_is_watched_must_be_there() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--watch", "/no/such/folder"];
