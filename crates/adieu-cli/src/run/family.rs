@@ -135,6 +135,11 @@ impl Family {
         }
     }
 
+    /// Whether there is nobody below us: the kernel has said so, and /proc need not be searched.
+    pub(super) fn is_alone(&self) -> bool {
+        *self.alone.borrow()
+    }
+
     /// Completes when there is nobody below us any more. Cancel-safe.
     pub(super) async fn alone(&self) {
         let _ = self.alone.subscribe().wait_for(|alone| *alone).await;
@@ -160,7 +165,7 @@ impl Family {
     /// Kills everybody below us and completes when they are gone; a process that sits in the kernel can take its
     /// time. Dropped half-way, it has killed those it saw.
     pub(super) async fn kill_all(&self) {
-        loop {
+        while !self.is_alone() {
             let groups: Vec<u32> = self.state().known.keys().copied().collect();
             // A group first: the kernel lets none of its members fork away.
             for group in groups {

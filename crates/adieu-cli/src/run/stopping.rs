@@ -63,6 +63,9 @@ async fn hide_sockets(shared: &Shared) {
 
 /// Asks those that the command left behind to end too, and waits for them.
 async fn end_rest(shared: &Shared) {
+    if shared.family.is_alone() {
+        return;
+    }
     let rest = descendants::of(std::process::id());
     if !rest.is_empty() {
         log::info(format_args!("SIGTERM to what it left: {}", who()));
@@ -92,6 +95,9 @@ pub(super) async fn end_group(shared: &Shared, group: u32) {
 /// after a bad one it is asked to end. Dropped half-way, the release phase kills who is left.
 pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) -> adieu::Result {
     let grace = shared.options.grace;
+    if shared.family.is_alone() {
+        return Ok(());
+    }
     if good {
         let rest = descendants::of(std::process::id());
         if !rest.is_empty() {
