@@ -134,8 +134,12 @@ impl Conductor {
                 if event == Event::Tick {
                     self.wake = None;
                 }
+                let is_bound = matches!(event, Event::Within(_));
                 for action in self.machine.step(event, now) {
                     self.perform(action, now);
+                }
+                if is_bound {
+                    self.ledger(|ledger| ledger.ends_by(self.machine.end()));
                 }
             }
         }
@@ -194,7 +198,10 @@ impl Conductor {
                 self.core.begin_stopping();
                 let _ = self.core.cause.set(cause.clone());
                 self.core.announced.open();
-                self.ledger(|ledger| ledger.stopping(now, cause.clone()));
+                self.ledger(|ledger| {
+                    ledger.stopping(now, cause.clone());
+                    ledger.ends_by(self.machine.end());
+                });
                 self.say(now, Notice::Stopping { cause });
             }
             Action::Enter(phase, limit) => {

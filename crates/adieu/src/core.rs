@@ -100,6 +100,8 @@ pub(crate) struct Core {
     ended_gate: Gate,
     /// Only a service that owns its process has one.
     pub(crate) sentinel: OnceLock<Sentinel>,
+    /// After how long the platform kills, if somebody has said so.
+    pub(crate) said_patience: OnceLock<Time>,
     /// What the program has bound to signals.
     pub(crate) bindings: crate::hear::Bindings,
     pub(crate) reloads: crate::reload::Reloads,
@@ -138,6 +140,7 @@ impl Core {
             ended: AtomicU16::new(0),
             ended_gate: Gate::default(),
             sentinel: OnceLock::new(),
+            said_patience: OnceLock::new(),
             bindings: crate::hear::Bindings::default(),
             reloads: crate::reload::Reloads::default(),
             #[cfg(feature = "net")]
@@ -252,7 +255,7 @@ impl Core {
     }
 
     /// Whether somebody has asked for the stop; true before the conductor has heard of it.
-    #[cfg(feature = "net")]
+    #[cfg(any(feature = "admin", all(unix, feature = "net")))]
     pub(crate) fn is_stopping(&self) -> bool {
         self.urgency.load(Ordering::Acquire) != CALM
     }
@@ -267,6 +270,9 @@ impl Core {
 
     /// A signal that asks for the end: the first one stops, a further interrupt hurries, the next kills.
     pub(crate) fn signal(&self, signal: StopSignal) {
+        if let Some(custom) = signal.kills_after() {
+            self.make_haste(signal, *self.said_patience.get().unwrap_or(&custom));
+        }
         if self.begin_stopping() {
             self.tell(Event::Stop(Cause::Signal(signal)));
         } else if signal == StopSignal::Interrupt {

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::component::{BoxFuture, Ending};
 use crate::core::{Core, Message};
 use crate::error::{BoxError, Error, Failure};
-use crate::lifecycle::StopSignal;
+use crate::lifecycle::{Event, StopSignal, Time};
 use crate::panics::Caught;
 use crate::report::Notice;
-use crate::{reload, signal, spawn};
+use crate::{platform, reload, signal, spawn};
 
 /// A signal as the service knows it. Numbers stay at the door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,12 +39,42 @@ pub enum Signal {
     Window,
     /// The real-time signal SIGRTMIN+n, on Linux.
     RealTime(u8),
+    /// Ctrl-Break, on Windows: stops.
+    Break,
+    /// The window of the console is closed, on Windows: stops.
+    Close,
+    /// The user logs off, on Windows: stops.
+    Logoff,
+    /// The machine or the container shuts down, on Windows: stops.
+    Shutdown,
 }
 
 impl Signal {
     /// Whether it ends the process once the service has ended.
     pub(crate) const fn ends(self) -> bool {
-        matches!(self, Self::Terminate | Self::Interrupt | Self::Hangup)
+        self.as_stop().is_some()
+    }
+
+    /// What it asks for if nothing else is bound to it.
+    const fn as_stop(self) -> Option<StopSignal> {
+        Some(match self {
+            Self::Terminate => StopSignal::Terminate,
+            Self::Interrupt => StopSignal::Interrupt,
+            Self::Hangup => StopSignal::Hangup,
+            Self::Break => StopSignal::Break,
+            Self::Close => StopSignal::Close,
+            Self::Logoff => StopSignal::Logoff,
+            Self::Shutdown => StopSignal::Shutdown,
+            _ => return None,
+        })
+    }
+
+    /// Whether a program may do something else instead. Not if the process is gone soon after, whatever it does.
+    const fn can_be_bound(self) -> bool {
+        !matches!(
+            self,
+            Self::Terminate | Self::Interrupt | Self::Close | Self::Logoff | Self::Shutdown
+        )
     }
 }
 
@@ -54,16 +84,20 @@ impl From<StopSignal> for Signal {
             StopSignal::Terminate => Self::Terminate,
             StopSignal::Interrupt => Self::Interrupt,
             StopSignal::Hangup => Self::Hangup,
+            StopSignal::Break => Self::Break,
+            StopSignal::Close => Self::Close,
+            StopSignal::Logoff => Self::Logoff,
+            StopSignal::Shutdown => Self::Shutdown,
         }
     }
 }
 
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(signal) = self.as_stop() {
+            return f.write_str(signal.name());
+        }
         f.write_str(match self {
-            Self::Terminate => "sigterm",
-            Self::Interrupt => "sigint",
-            Self::Hangup => "sighup",
             Self::User1 => "sigusr1",
             Self::User2 => "sigusr2",
             Self::Quit => "sigquit",
@@ -71,6 +105,7 @@ impl fmt::Display for Signal {
             Self::Continue => "sigcont",
             Self::Window => "sigwinch",
             Self::RealTime(number) => return write!(f, "sigrtmin+{number}"),
+            _ => "",
         })
     }
 }
@@ -104,7 +139,7 @@ where
     Fut: Future + Send + 'static,
     Fut::Output: Ending,
 {
-    if matches!(signal, Signal::Terminate | Signal::Interrupt) {
+    if !signal.can_be_bound() {
         return Err(Error::config(format!(
             "{signal} stops the service and cannot be bound to something else (at {place}); to do something when it \
              stops, use `app.on_shutdown`"
@@ -137,10 +172,7 @@ impl Core {
         });
         match (bound, signal) {
             (Some((place, handler)), _) => self.call(signal, place, &handler),
-            (None, Signal::Terminate) => self.signal(StopSignal::Terminate),
-            (None, Signal::Interrupt) => self.signal(StopSignal::Interrupt),
             (None, Signal::Hangup) if self.reloads.is_wanted() => reload::request(self),
-            (None, Signal::Hangup) => self.signal(StopSignal::Hangup),
             (None, Signal::User1) => self.inbox.push(Message::Status),
             #[cfg(all(unix, feature = "net"))]
             (None, Signal::User2) => self.hand_off(),
@@ -148,8 +180,29 @@ impl Core {
             (None, Signal::User2) => self.note(Notice::HandOffRefused {
                 why: "this program was built without adieu's feature `net`; it goes on".to_owned(),
             }),
-            // Caught only while something is bound to it.
-            (None, _) => {}
+            (None, _) => {
+                // All others are caught only while something is bound to them.
+                if let Some(signal) = signal.as_stop() {
+                    self.signal(signal);
+                }
+            }
+        }
+    }
+
+    /// Whoever sent this signal ends the process after this long: the stop is over a little before, also one that
+    /// is under way already.
+    pub(crate) fn make_haste(&self, signal: StopSignal, kills_after: Time) {
+        let left = platform::usable(kills_after);
+        if let Some(sentinel) = self.sentinel.get() {
+            sentinel.arm(left);
+        }
+        self.tell(Event::Within(left));
+        if left < self.terms.grace {
+            self.note(Notice::GraceCut {
+                signal,
+                grace: self.terms.grace,
+                kills_after,
+            });
         }
     }
 

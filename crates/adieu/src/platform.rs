@@ -134,6 +134,11 @@ impl fmt::Display for Platform {
     }
 }
 
+/// What of the time until the platform kills can be used: the last tenth is for the report and the way out.
+pub(crate) fn usable(kills_after: Duration) -> Duration {
+    kills_after * 9 / 10
+}
+
 /// The times that the surroundings set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Surroundings {
@@ -173,6 +178,13 @@ impl Surroundings {
             platform,
             kills_after: None,
         }
+    }
+
+    /// After how long the platform kills, if somebody has said so.
+    pub(crate) fn said(self) -> Option<Duration> {
+        self.kills_after
+            .filter(|(_, said)| *said)
+            .map(|(kills_after, _)| kills_after)
     }
 
     /// The grace of one who has not said any.

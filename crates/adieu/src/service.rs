@@ -161,12 +161,15 @@ impl Service {
         }
         // Before there is a thread, because it changes the environment.
         #[cfg(feature = "net")]
-        let mut heirlooms = crate::net::from_environment()?;
+        let heirlooms = crate::net::inherited()?;
         #[cfg(all(unix, feature = "net"))]
-        let predecessor = crate::handoff::from_environment()?.map(|(predecessor, given)| {
-            heirlooms.extend(given);
-            predecessor
-        });
+        let (predecessor, heirlooms) = match crate::handoff::from_environment()? {
+            Some((predecessor, given)) => (
+                Some(predecessor),
+                heirlooms.into_iter().chain(given).collect(),
+            ),
+            None => (None, heirlooms),
+        };
         #[cfg(all(unix, feature = "net"))]
         let is_successor = predecessor.is_some();
         #[cfg(not(all(unix, feature = "net")))]
@@ -194,6 +197,9 @@ impl Service {
             predecessor
                 .attend(&stage.core)
                 .map_err(system("a thread could not be made"))?;
+        }
+        if let Some(said) = surroundings.said() {
+            let _ = stage.core.said_patience.set(said);
         }
         if let Some(kills_after) = surroundings.kills_before(terms.grace) {
             stage.core.note(Notice::GraceTooLong {

@@ -1,7 +1,7 @@
 //! The door: operating-system signals come in as numbers and go on as what they mean.
 //!
-//! The only file that knows signal numbers. The handler writes a byte to a pipe; a thread reads it and tells
-//! every service that listens. Handlers are there while somebody listens; when the last one has gone, the
+//! The only file that knows signal numbers; `signal/windows.rs` is the one that knows console events. On Unix the
+//! handler writes a byte to a pipe; a thread reads it and tells every service that listens. Handlers are there while somebody listens; when the last one has gone, the
 //! signals do again what they did before.
 
 use std::io;
@@ -21,8 +21,8 @@ struct Door {
     last_press: Option<Instant>,
     /// Catches that are not yet, or still, somebody's.
     catches: usize,
-    #[cfg(unix)]
-    before: Vec<(i32, sys::Disposition)>,
+    /// What was there before, and is put back.
+    taken: platform::Taken,
 }
 
 static DOOR: Mutex<Door> = Mutex::new(Door {
@@ -30,8 +30,7 @@ static DOOR: Mutex<Door> = Mutex::new(Door {
     early: Vec::new(),
     last_press: None,
     catches: 0,
-    #[cfg(unix)]
-    before: Vec::new(),
+    taken: platform::NOTHING,
 });
 
 fn door() -> MutexGuard<'static, Door> {
@@ -121,6 +120,10 @@ enum Sender {
     /// Somebody at the keyboard: the kernel tells the whole foreground group.
     Terminal,
     /// A process, through `kill`.
+    #[cfg_attr(
+        windows,
+        expect(dead_code, reason = "an event of a console has no sender")
+    )]
     Process,
 }
 
@@ -157,6 +160,10 @@ fn knock(signal: Signal, sender: Sender) {
     }
 }
 
+#[cfg(windows)]
+#[path = "signal/windows.rs"]
+mod platform;
+
 #[cfg(unix)]
 mod platform {
     use std::io::{self, Read};
@@ -189,6 +196,10 @@ mod platform {
         (libc::SIGCONT, Signal::Continue),
         (libc::SIGWINCH, Signal::Window),
     ];
+
+    /// The signals that are ours, and what each did before.
+    pub(super) type Taken = Vec<(i32, sys::Disposition)>;
+    pub(super) const NOTHING: Taken = Vec::new();
 
     fn number(signal: Signal) -> io::Result<i32> {
         match signal {
@@ -232,15 +243,15 @@ mod platform {
             None => open_pipe()?,
         };
         let number = number(signal)?;
-        let is_ours = door.before.iter().any(|(it, _)| *it == number);
+        let is_ours = door.taken.iter().any(|(it, _)| *it == number);
         if !is_ours && !sys::is_ignored(number) {
-            door.before.push((number, sys::install(number, pipe)?));
+            door.taken.push((number, sys::install(number, pipe)?));
         }
         Ok(())
     }
 
     pub(super) fn uninstall(door: &mut Door) {
-        for (number, before) in door.before.drain(..) {
+        for (number, before) in door.taken.drain(..) {
             sys::restore(number, &before);
         }
     }
@@ -269,23 +280,4 @@ mod platform {
             })?;
         Ok(PIPE.get_or_init(|| OwnedFd::from(writer)))
     }
-}
-
-#[cfg(not(unix))]
-mod platform {
-    use std::io;
-
-    use super::Door;
-    use crate::hear::Signal;
-
-    pub(super) fn install(_: &mut Door) -> io::Result<()> {
-        Ok(())
-    }
-
-    pub(super) fn install_one(_: &mut Door, _: Signal) -> io::Result<()> {
-        let why = "signals are caught on Unix only in this version";
-        Err(io::Error::new(io::ErrorKind::Unsupported, why))
-    }
-
-    pub(super) fn uninstall(_: &mut Door) {}
 }

@@ -1,6 +1,6 @@
 //! gRPC on the same part as everything else: a stream of the server under way at the stop is delivered whole,
 //! with its status.
-#![cfg(feature = "axum")]
+#![cfg(all(feature = "axum", unix))]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

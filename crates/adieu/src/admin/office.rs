@@ -48,6 +48,7 @@ impl Office {
         lock(&self.checks).clone()
     }
 
+    #[cfg(unix)]
     pub(crate) fn has_checks(&self) -> bool {
         !lock(&self.checks).is_empty()
     }
@@ -55,6 +56,7 @@ impl Office {
     /// Asks every check; says whether all pass. Once the stop is announced there is none left to fail.
     ///
     /// Dropped half-way, the one that is asked is cancelled.
+    #[cfg(unix)]
     pub(crate) async fn all_pass(&self, runtime: &Handle) -> bool {
         for check in self.checks() {
             let answer = check.ask(runtime).await;

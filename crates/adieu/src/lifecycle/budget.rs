@@ -84,6 +84,20 @@ impl Budget {
         Self { limits }
     }
 
+    /// The same slices, in no more than `left` from now: what lies ahead shrinks alike.
+    pub(super) fn squeezed(&self, now: Time, left: Duration) -> Self {
+        let had = self.end().saturating_sub(now).as_nanos();
+        let left = left.as_nanos().min(had);
+        let limits = self.limits.map(|limit| {
+            let ahead = limit.saturating_sub(now).as_nanos();
+            match ahead * left / had.max(1) {
+                0 => limit.min(now),
+                ahead => now + Duration::from_nanos(u64::try_from(ahead).unwrap_or(u64::MAX)),
+            }
+        });
+        Self { limits }
+    }
+
     /// When `phase` must be over.
     #[must_use]
     pub const fn limit(&self, phase: Phase) -> Time {
@@ -224,6 +238,24 @@ mod tests {
             for phase in [Phase::Cancel, Phase::Release, Phase::Save] {
                 let had = calm.slice(phase, Duration::ZERO) > Duration::ZERO && now < calm.limit(phase);
                 prop_assert!(!had || hurried.limit(phase) > now);
+            }
+        }
+
+        #[test]
+        fn a_squeezed_budget_ends_in_time_and_keeps_the_slices(
+            (grace, demand) in demand(), at in 0_u64..100, left in 1_u64..20_000,
+        ) {
+            let whole = Budget::divide(Duration::ZERO, grace, demand);
+            let now = grace * u32::try_from(at).unwrap_or(0) / 100;
+            let left = Duration::from_millis(left);
+            let squeezed = whole.squeezed(now, left);
+            let limits: Vec<_> = Phase::ALL.iter().map(|&phase| squeezed.limit(phase)).collect();
+            prop_assert!(limits.is_sorted());
+            prop_assert!(Phase::ALL.iter().all(|&phase| squeezed.limit(phase) <= whole.limit(phase)));
+            prop_assert_eq!(squeezed.end(), whole.end().min(now + left));
+            for phase in [Phase::Drain, Phase::Cancel, Phase::Release, Phase::Save] {
+                let had = whole.slice(phase, Duration::ZERO) > Duration::ZERO && now < whole.limit(phase);
+                prop_assert!(!had || squeezed.limit(phase) > now);
             }
         }
 

@@ -16,6 +16,9 @@ pub enum Event {
     SetupEnded(End),
     /// Somebody asks for the stop.
     Stop(Cause),
+    /// Whoever runs the process ends it soon: this long is left, counted from now. Told before the stop that it
+    /// belongs to, or while one is under way.
+    Within(Time),
     /// A second signal: no more waiting.
     Hurry(StopSignal),
     /// A third: end now.

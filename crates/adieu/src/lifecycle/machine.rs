@@ -9,6 +9,8 @@
 //! - every part gets exactly one outcome;
 //! - once stopping, the end comes by the end of the grace period, if ticks are delivered.
 
+mod haste;
+
 use std::collections::BTreeMap;
 
 use super::budget::{Budget, Turns};
@@ -124,6 +126,7 @@ impl Machine {
             Event::Ended(id, end) => self.part_ended(id, end, todo),
             Event::SetupEnded(end) => self.setup_ended(end, now, todo),
             Event::Stop(cause) => self.begin(cause, now, todo),
+            Event::Within(left) => self.bound(now, left),
             Event::Hurry(signal) => {
                 self.begin(Cause::Signal(signal), now, todo);
                 if self.second_signal.is_none() {
@@ -201,27 +204,6 @@ impl Machine {
             todo.push(Action::CancelSetup);
         }
         self.enter(Phase::Announce, now, self.waiting(Moment::Shutdown), todo);
-    }
-
-    /// Cuts the waiting short: new limits, never later than the old ones.
-    fn hurry(&mut self, now: Time) {
-        self.budget = self.budget.hurried(now, self.terms.hurry);
-        let (phase, waiting) = match self.state {
-            State::CancelWork | State::CancelHooks | State::CancelSeal => {
-                (Phase::Cancel, self.waiting(Moment::Cleanup))
-            }
-            State::Release => (Phase::Release, self.open_resources()),
-            State::Save => (Phase::Save, self.waiting(Moment::Exit)),
-            _ => (Phase::Announce, self.waiting(Moment::Shutdown)),
-        };
-        self.turns = self.turns.squeezed(now, self.budget.limit(phase));
-        // Whoever is at it keeps the reserves of those that wait behind.
-        let by = self.turns.deadline(waiting);
-        for part in self.parts.values_mut() {
-            if let Status::Closing(old) = part.status {
-                part.status = Status::Closing(old.min(by));
-            }
-        }
     }
 
     /// Moves one step if knowledge and time allow; says whether it did.

@@ -64,16 +64,29 @@ pub enum StopSignal {
     Interrupt,
     /// SIGHUP with nothing to reload: the terminal is gone, or an operator asks.
     Hangup,
+    /// Ctrl-Break on Windows: what a supervisor there can send, so it means what SIGTERM means elsewhere.
+    Break,
+    /// The window of the console is closed, on Windows.
+    Close,
+    /// The user logs off, on Windows.
+    Logoff,
+    /// The machine or the container shuts down, on Windows.
+    Shutdown,
 }
 
 impl StopSignal {
-    /// The name in lower case, as in `sigterm`.
+    /// The name in lower case, as in `sigterm`; of an interrupt, the name it has on this system.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Terminate => "sigterm",
+            Self::Interrupt if cfg!(windows) => "ctrl-c",
             Self::Interrupt => "sigint",
             Self::Hangup => "sighup",
+            Self::Break => "ctrl-break",
+            Self::Close => "close",
+            Self::Logoff => "logoff",
+            Self::Shutdown => "shutdown",
         }
     }
 
@@ -81,9 +94,20 @@ impl StopSignal {
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
-            Self::Terminate => 15,
             Self::Interrupt => 2,
             Self::Hangup => 1,
+            // Those of Windows ask as SIGTERM asks.
+            Self::Terminate | Self::Break | Self::Close | Self::Logoff | Self::Shutdown => 15,
+        }
+    }
+
+    /// After how long whoever sent it ends the process, unless configured otherwise; `None` where that does not
+    /// depend on the signal.
+    #[must_use]
+    pub const fn kills_after(self) -> Option<Duration> {
+        match self {
+            Self::Close | Self::Logoff | Self::Shutdown => Some(Duration::from_secs(5)),
+            Self::Terminate | Self::Interrupt | Self::Hangup | Self::Break => None,
         }
     }
 }

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::inherit::{Inheritance, Origin};
+use super::platform::Descriptor;
 use crate::core::Core;
 use crate::gate::Gate;
 
@@ -28,11 +27,14 @@ pub(crate) enum Keeper {
     Successor(u32),
 }
 
+/// Where the process that is about to hand over listens.
+type Channel = Box<dyn Write + Send>;
+
 /// A listener as it is given to the next process.
 #[derive(Debug)]
 pub(crate) struct Bequest {
     pub(crate) name: String,
-    pub(crate) descriptor: OwnedFd,
+    pub(crate) descriptor: Descriptor,
     pub(crate) ours: bool,
     pub(crate) file: Option<PathBuf>,
 }
@@ -51,7 +53,7 @@ pub(crate) struct Estate {
     unopened: AtomicUsize,
     next: AtomicU64,
     /// The process that is about to hand over to us.
-    predecessor: OnceLock<Mutex<Option<UnixStream>>>,
+    predecessor: OnceLock<Mutex<Option<Channel>>>,
     /// The names of what it gave us and somebody has claimed.
     claimed: Mutex<BTreeSet<String>>,
     /// It has let go: what it gave us is ours.
@@ -101,8 +103,8 @@ impl Estate {
 
     /// What the predecessor has given is its own until [`Estate::let_go`].
     /// It is to be spoken to over this channel.
-    pub(crate) fn await_predecessor(&self, channel: UnixStream) {
-        let _ = self.predecessor.set(Mutex::new(Some(channel)));
+    pub(crate) fn await_predecessor(&self, channel: impl Write + Send + 'static) {
+        let _ = self.predecessor.set(Mutex::new(Some(Box::new(channel))));
     }
 
     /// Whether there is a predecessor that has not let go.
@@ -131,7 +133,7 @@ impl Estate {
         });
     }
 
-    fn with_channel(&self, talk: impl FnOnce(&mut Option<UnixStream>)) {
+    fn with_channel(&self, talk: impl FnOnce(&mut Option<Channel>)) {
         if let Some(channel) = self.predecessor.get() {
             talk(&mut channel.lock().unwrap_or_else(PoisonError::into_inner));
         }
@@ -197,7 +199,7 @@ impl Hold {
     }
 
     /// Puts the listener on the list for the next process. Only a service that owns its process has one.
-    pub(super) fn list(&mut self, descriptor: std::io::Result<OwnedFd>) {
+    pub(super) fn list(&mut self, descriptor: std::io::Result<Descriptor>) {
         let (Some(_), Ok(descriptor)) = (self.core.sentinel.get(), descriptor) else {
             return;
         };

@@ -4,21 +4,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use socket2::{SockRef, Socket, Type};
 
+use super::platform::{self, Descriptor, Number};
 use crate::error::Error;
-use crate::sys;
-
-/// systemd's protocol: descriptors from 3 on, so many, with names between colons, for the process of this number.
-const VARIABLES: [&str; 3] = ["LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];
-/// The first descriptor of that protocol.
-const FIRST: RawFd = 3;
-/// Nobody hands over more; a number out of a typing error should not be believed.
-const MOST: u16 = 1_024;
 
 /// Where a listener comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +20,7 @@ pub(crate) enum Origin {
     /// From whoever started us, who keeps it: `LISTEN_FDS`.
     Parent {
         /// Its number when it came.
-        descriptor: RawFd,
+        descriptor: Number,
     },
     /// Handed over by the process that served before us.
     Predecessor {
@@ -43,7 +35,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Heirloom {
     pub(crate) name: String,
-    pub(crate) descriptor: OwnedFd,
+    pub(crate) descriptor: Descriptor,
     pub(crate) origin: Origin,
     /// The file of a Unix socket that is to be removed with it.
     pub(crate) file: Option<PathBuf>,
@@ -94,7 +86,7 @@ impl Inheritance {
         };
         let heirloom = heirlooms.remove(index);
         drop(heirlooms);
-        let number = heirloom.descriptor.as_raw_fd();
+        let number = platform::number_of(&heirloom.descriptor);
         let socket = Socket::from(heirloom.descriptor);
         socket
             .set_nonblocking(true)
@@ -115,62 +107,12 @@ impl Inheritance {
     }
 
     /// What nobody has claimed: name and descriptor. It is closed here.
-    pub(crate) fn leftovers(&self) -> Vec<(String, RawFd)> {
+    pub(crate) fn leftovers(&self) -> Vec<(String, Number)> {
         let left = std::mem::take(&mut *self.heirlooms());
         left.into_iter()
-            .map(|heirloom| (heirloom.name, heirloom.descriptor.as_raw_fd()))
+            .map(|heirloom| (heirloom.name, platform::number_of(&heirloom.descriptor)))
             .collect()
     }
-}
-
-/// Reads systemd's variables, takes the descriptors, and removes the variables so that no child of ours believes
-/// in them. Called once, when the service begins.
-pub(crate) fn from_environment() -> Result<Vec<Heirloom>, Error> {
-    let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let [count, names, pid] = VARIABLES.map(value);
-    let (Some(count), Some(pid)) = (count, pid) else {
-        return Ok(Vec::new());
-    };
-    // Meant for another process, of which we are a child: not ours to touch.
-    if pid.parse() != Ok(std::process::id()) {
-        return Ok(Vec::new());
-    }
-    sys::remove_variables(&VARIABLES);
-    let count = count
-        .parse::<u16>()
-        .ok()
-        .filter(|count| *count <= MOST)
-        .ok_or_else(|| {
-            Error::config(format!(
-                "LISTEN_FDS: `{count}` is not a number of descriptors up to {MOST}"
-            ))
-        })?;
-    let names: Option<Vec<&str>> = names.as_deref().map(|names| names.split(':').collect());
-    if let Some(names) = names
-        .as_ref()
-        .filter(|names| names.len() != usize::from(count))
-    {
-        return Err(Error::config(format!(
-            "LISTEN_FDNAMES has {} names for the {count} descriptors of LISTEN_FDS",
-            names.len()
-        )));
-    }
-    (0..usize::from(count))
-        .zip(FIRST..)
-        .map(|(index, descriptor)| {
-            let owned = sys::adopt(descriptor).map_err(|error| {
-                Error::config(format!(
-                    "LISTEN_FDS promises descriptor {descriptor}, but {error}"
-                ))
-            })?;
-            Ok(Heirloom {
-                name: names.as_ref().map_or("", |names| names[index]).to_owned(),
-                descriptor: owned,
-                origin: Origin::Parent { descriptor },
-                file: None,
-            })
-        })
-        .collect()
 }
 
 /// A name that was given comes first. systemd names a descriptor after its socket unit if told nothing else.
@@ -232,7 +174,7 @@ pub(super) fn address_of<'socket>(socket: impl Into<SockRef<'socket>>) -> Option
     let address = socket.into().local_addr().ok()?;
     match address.as_socket() {
         Some(address) => Some(Place::Tcp(address)),
-        None => Some(Place::Unix(address.as_pathname()?.to_owned())),
+        None => platform::path_of(&address).map(Place::Unix),
     }
 }
 
@@ -253,9 +195,10 @@ fn is_asked_for(place: &Place, asked: &str) -> bool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::net::{TcpListener, UdpSocket};
+    use std::os::fd::OwnedFd;
 
     use super::*;
 

@@ -6,18 +6,18 @@ use std::future::{Future, IntoFuture};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::Location;
-use std::path::Path;
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use socket2::{Domain, SockAddr, Socket, Type};
-use tokio::net::{TcpListener, UnixListener};
+use socket2::{Domain, Socket, Type};
+use tokio::net::TcpListener;
 
 use super::estate::Hold;
 use super::holder;
 use super::inherit::{Kin, Origin};
+use super::platform::{self, UnixListener};
 use super::quit;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind};
@@ -95,7 +95,10 @@ impl Listen {
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
                     // adieu: ignore(ADR102) once, in set-up, on a local file
-                    Some(path) => (bind_unix(path.as_ref()).map_err(failed)?, Some(path.into())),
+                    Some(path) => match platform::bind_unix(path.as_ref()) {
+                        Ok(socket) => (Bound::Unix(socket), Some(path.into())),
+                        Err(cause) => return Err(failed(cause)),
+                    },
                     None => (bind_tcp(&self.address).await.map_err(failed)?, None),
                 };
                 let name = self.name.to_string();
@@ -263,24 +266,7 @@ async fn bind_tcp(address: &str) -> io::Result<Bound> {
 fn bind_one(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    // The port of a service that has just ended is free, even if connections of it linger in the kernel.
-    socket.set_reuse_address(true)?;
+    platform::allow_lingering(&socket)?;
     socket.bind(&address.into())?;
     Ok(socket)
-}
-
-/// A socket file that nobody answers on is left over from a service that was killed, and is replaced.
-fn bind_unix(path: &Path) -> io::Result<Bound> {
-    if path.exists() {
-        match std::os::unix::net::UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path)?
-            }
-            _ => return Err(io::Error::from(io::ErrorKind::AddrInUse)),
-        }
-    }
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::unix(path)?)?;
-    Ok(Bound::Unix(socket))
 }

@@ -10,16 +10,21 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use super::connection::Crowd;
 use super::estate::Keeper;
 use super::listen::{Acceptor, Listening};
+use super::platform::UnixStream;
 use super::wire::Wire;
 
 /// How a listener was taken away; stands in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only Linux can hide a listener")
+    )]
     Cloaked,
     Emptied,
     Unlinked,

@@ -9,7 +9,9 @@ use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+
+use super::platform::UnixStream;
 
 enum Socket {
     Tcp(TcpStream),
@@ -51,12 +53,7 @@ impl Wire {
     /// How much of what was written the other end has not taken yet; 0 where that cannot be known.
     #[cfg(feature = "http")]
     pub(crate) fn unacknowledged(&self) -> u32 {
-        use std::os::fd::AsFd;
-        let socket = match &*self.0 {
-            Socket::Tcp(stream) => stream.as_fd(),
-            Socket::Unix(stream) => stream.as_fd(),
-        };
-        crate::sys::unacknowledged(socket).unwrap_or(0)
+        super::platform::unacknowledged(&self.sock_ref()).unwrap_or(0)
     }
 
     /// From here on what is written leaves with the end of our side.

@@ -251,6 +251,13 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": "grace too long", "platform": platform.name(), "grace_ms": millis(*grace), "kills_after_ms": millis(*kills_after)})
         }
+        Notice::GraceCut {
+            signal,
+            grace,
+            kills_after,
+        } => {
+            json!({"event": "grace cut", "signal": signal.name(), "grace_ms": millis(*grace), "kills_after_ms": millis(*kills_after)})
+        }
         Notice::Inherited {
             part,
             from,

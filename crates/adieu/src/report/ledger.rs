@@ -13,6 +13,8 @@ pub(crate) struct Ledger {
     started: SystemTime,
     cause: Option<Cause>,
     stopped_at: Option<Time>,
+    /// When the grace period is over.
+    ends_by: Option<Time>,
     problem: Option<Failure>,
     phases: Vec<PhaseReport>,
     /// By part number: outcome, when, and whether it was blocking.
@@ -41,6 +43,7 @@ impl Ledger {
             started: SystemTime::now(),
             cause: None,
             stopped_at: None,
+            ends_by: None,
             problem: None,
             phases: Vec::new(),
             outcomes: Vec::new(),
@@ -99,6 +102,11 @@ impl Ledger {
     pub(crate) fn stopping(&mut self, now: Time, cause: Cause) {
         self.cause = Some(cause);
         self.stopped_at = Some(now);
+    }
+
+    /// The grace period ends at this time: later than it began by the whole grace, or earlier.
+    pub(crate) fn ends_by(&mut self, end: Time) {
+        self.ends_by = self.stopped_at.map(|_| end);
     }
 
     pub(crate) fn enter(&mut self, phase: Phase, now: Time, limit: Time) {
@@ -180,7 +188,10 @@ impl Ledger {
             started: self.started,
             uptime: now,
             took: now.saturating_sub(stopped_at),
-            grace: core.terms.grace,
+            grace: match (self.stopped_at, self.ends_by) {
+                (Some(began), Some(end)) => end.saturating_sub(began).min(core.terms.grace),
+                _ => core.terms.grace,
+            },
             phases,
             parts: self.parts(core, now, stopped_at),
             lost: losses.lines(),

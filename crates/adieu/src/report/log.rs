@@ -263,6 +263,19 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             show(*kills_after),
             platform.setting()
         ),
+        Notice::GraceCut {
+            signal,
+            grace,
+            kills_after,
+        } => say!(
+            warn,
+            service = service,
+            signal = signal.name(),
+            "{} later the process is ended from outside: this stop has {} and not {}",
+            show(*kills_after),
+            show(crate::platform::usable(*kills_after)),
+            show(*grace)
+        ),
         Notice::Inherited {
             part,
             from,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::Failure;
 use crate::hear::Signal;
-use crate::lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role};
+use crate::lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role, StopSignal};
 use crate::platform::Platform;
 
 /// What kind of part this is.
@@ -230,6 +230,15 @@ pub enum Notice {
         /// Which.
         platform: Platform,
         /// Ours.
+        grace: Duration,
+        /// After how long it kills.
+        kills_after: Duration,
+    },
+    /// Whoever asked for the end kills before the whole grace is over: the stop takes less time than was set.
+    GraceCut {
+        /// How it was asked for.
+        signal: StopSignal,
+        /// What was set.
         grace: Duration,
         /// After how long it kills.
         kills_after: Duration,

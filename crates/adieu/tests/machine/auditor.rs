@@ -184,7 +184,8 @@ impl Auditor {
                 self.cut |= cut;
                 self.failed |= failed;
             }
-            Event::Stop(_) | Event::Idle | Event::Tick => {}
+            // Nobody in this world is told how long is left: see `outer`.
+            Event::Within(_) | Event::Stop(_) | Event::Idle | Event::Tick => {}
         }
     }
 

@@ -5,12 +5,16 @@
 //!   could happen next is a choice; [`roster`] is the part of it that counts work;
 //! - [`ahead`]: what comes if from now on everybody hangs;
 //! - [`model`]: all orders, with few parts; [`scripts`]: random orders, with many;
-//! - [`cases`]: single orders worth a name.
+//! - [`cases`]: single orders worth a name; [`outer`]: a platform that is in a hurry.
+//!
+//! On one system only: the machine knows of none.
+#![cfg(unix)]
 
 mod ahead;
 mod auditor;
 mod cases;
 mod model;
+mod outer;
 mod roster;
 mod scripts;
 mod world;

@@ -191,8 +191,12 @@ fn stem(key: &str) -> Result<String, StoreError> {
         Err(StoreError::new(Kind::BadKey { key, why }))
     };
     let mut stem = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+    // There, `a` and `A` are one file, and `nul` is none at all.
+    let is_plain = |byte: u8| !cfg!(windows) || !byte.is_ascii_uppercase();
+    let is_device = cfg!(windows) && is_device(key);
+    for (at, byte) in key.bytes().enumerate() {
+        let is_safe = byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if is_safe && is_plain(byte) && !(is_device && at == 0) {
             stem.push(char::from(byte));
         } else {
             stem.push_str(&format!("%{byte:02X}"));
@@ -205,4 +209,11 @@ fn stem(key: &str) -> Result<String, StoreError> {
         return refuse("as a file's name it would be too long; 200 letters are the most");
     }
     Ok(stem)
+}
+
+/// Whether Windows takes a file of this name, with whatever ending, for a device.
+fn is_device(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let is_port = |port: &str| key.strip_prefix(port).is_some_and(|n| n.len() == 1);
+    matches!(key.as_str(), "con" | "prn" | "aux" | "nul") || is_port("com") || is_port("lpt")
 }

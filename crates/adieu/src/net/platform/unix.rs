@@ -1,0 +1,50 @@
+//! Sockets on Unix.
+
+use std::io;
+#[cfg(feature = "http")]
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+pub(in crate::net) use std::os::fd::{OwnedFd as Descriptor, RawFd as Number};
+pub(in crate::net) use tokio::net::{UnixListener, UnixStream};
+
+pub(crate) use super::activation::from_environment as inherited;
+
+pub(in crate::net) fn number_of(descriptor: &Descriptor) -> Number {
+    descriptor.as_raw_fd()
+}
+
+/// The file of a Unix socket.
+pub(in crate::net) fn path_of(address: &SockAddr) -> Option<PathBuf> {
+    address.as_pathname().map(Path::to_owned)
+}
+
+/// The port of a service that has just ended is free, even if connections of it linger in the kernel.
+pub(in crate::net) fn allow_lingering(socket: &Socket) -> io::Result<()> {
+    socket.set_reuse_address(true)
+}
+
+/// How much of what was written the other end has not taken yet; `None` where that cannot be known.
+#[cfg(feature = "http")]
+pub(in crate::net) fn unacknowledged(socket: &Socket) -> Option<u32> {
+    crate::sys::unacknowledged(socket.as_fd())
+}
+
+/// A socket file that nobody answers on is left over from a service that was killed, and is replaced.
+pub(in crate::net) fn bind_unix(path: &Path) -> io::Result<Socket> {
+    if path.exists() {
+        match std::os::unix::net::UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)?
+            }
+            _ => return Err(io::Error::from(io::ErrorKind::AddrInUse)),
+        }
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    Ok(socket)
+}

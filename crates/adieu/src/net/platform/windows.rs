@@ -1,0 +1,106 @@
+//! Sockets on Windows: TCP only. There are Unix sockets in Windows, but not in tokio there, and nobody hands over
+//! listeners.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::windows::io::{AsRawSocket, AsSocket, BorrowedSocket};
+use std::path::{Path, PathBuf};
+use std::task::{Context, Poll};
+
+use socket2::{SockAddr, Socket};
+use tokio::io::ReadBuf;
+
+use super::inherit::Heirloom;
+use crate::error::Error;
+
+pub(in crate::net) use std::os::windows::io::OwnedSocket as Descriptor;
+pub(in crate::net) type Number = i32;
+
+/// Nothing comes with the process here.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "elsewhere what came may be unusable"
+)]
+pub(crate) const fn inherited() -> Result<Vec<Heirloom>, Error> {
+    Ok(Vec::new())
+}
+
+pub(in crate::net) fn number_of(descriptor: &Descriptor) -> Number {
+    Number::try_from(descriptor.as_raw_socket()).unwrap_or(Number::MAX)
+}
+
+pub(in crate::net) const fn path_of(_: &SockAddr) -> Option<PathBuf> {
+    None
+}
+
+/// Nothing is to be done for it: the option that allows it elsewhere lets anybody take the port over here, while it
+/// is in use.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it may fail")]
+pub(in crate::net) const fn allow_lingering(_: &Socket) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(feature = "http")]
+pub(in crate::net) const fn unacknowledged(_: &Socket) -> Option<u32> {
+    None
+}
+
+pub(in crate::net) fn bind_unix(_: &Path) -> io::Result<Socket> {
+    Err(no_unix_sockets())
+}
+
+fn no_unix_sockets() -> io::Error {
+    let why = "there are no Unix sockets on Windows: listen on 127.0.0.1 instead";
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// There is none.
+pub(in crate::net) struct UnixListener(Infallible);
+
+/// There is none.
+pub(in crate::net) struct UnixStream(Infallible);
+
+impl UnixListener {
+    pub(in crate::net) fn from_std(_: Socket) -> io::Result<Self> {
+        Err(no_unix_sockets())
+    }
+
+    #[expect(clippy::unused_async, reason = "as its like elsewhere")]
+    pub(in crate::net) async fn accept(&self) -> io::Result<(UnixStream, SockAddr)> {
+        match self.0 {}
+    }
+}
+
+impl UnixStream {
+    pub(in crate::net) fn from_std(_: Socket) -> io::Result<Self> {
+        Err(no_unix_sockets())
+    }
+
+    pub(in crate::net) fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.0 {}
+    }
+
+    pub(in crate::net) fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.0 {}
+    }
+
+    pub(in crate::net) fn try_read_buf(&self, _: &mut ReadBuf<'_>) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    pub(in crate::net) fn try_write_vectored(&self, _: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self.0 {}
+    }
+}
+
+impl AsSocket for UnixListener {
+    fn as_socket(&self) -> BorrowedSocket<'_> {
+        match self.0 {}
+    }
+}
+
+impl AsSocket for UnixStream {
+    fn as_socket(&self) -> BorrowedSocket<'_> {
+        match self.0 {}
+    }
+}
