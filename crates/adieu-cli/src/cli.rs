@@ -3,9 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::check::CheckArgs;
-#[cfg(unix)]
 use crate::demo::DemoArgs;
-#[cfg(unix)]
 use crate::drill::DrillArgs;
 use crate::health::HealthArgs;
 
@@ -21,11 +19,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Find what breaks a graceful stop, in Python, Rust and deployment files.
     Check(CheckArgs),
-    #[cfg(unix)]
     Demo(DemoArgs),
-    #[cfg(unix)]
     Drill(Box<DrillArgs>),
     Health(HealthArgs),
-    #[cfg(target_os = "linux")]
     Run(Box<crate::run::RunArgs>),
 }

@@ -2,15 +2,13 @@
 
 mod check;
 mod cli;
-#[cfg(unix)]
 mod demo;
-#[cfg(unix)]
 mod drill;
 mod health;
+mod interrupt;
 mod output;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "run_elsewhere.rs")]
 mod run;
-#[cfg(unix)]
 mod show;
 
 use std::process::ExitCode;
@@ -29,12 +27,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match cli::Cli::parse().command {
         cli::Command::Check(args) => check::run(&args),
-        #[cfg(unix)]
         cli::Command::Demo(args) => demo::run(&args),
-        #[cfg(unix)]
         cli::Command::Drill(args) => drill::run(&args),
         cli::Command::Health(args) => health::run(args),
-        #[cfg(target_os = "linux")]
         cli::Command::Run(args) => run::run(*args),
     }
 }

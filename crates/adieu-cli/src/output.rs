@@ -14,7 +14,6 @@ pub(crate) enum Ending {
     /// The command was not understood, or cannot do what was asked.
     Usage,
     /// The program under drill could not be started.
-    #[cfg(unix)]
     NoStart,
 }
 
@@ -24,7 +23,6 @@ impl From<Ending> for ExitCode {
             Ending::Clean => 0,
             Ending::Findings => 1,
             Ending::Usage => 2,
-            #[cfg(unix)]
             Ending::NoStart => 4,
         })
     }

@@ -116,7 +116,7 @@ impl Drill {
             paths: Paths::default(),
             ready: Ready::Answers,
             ready_within: Duration::from_secs(30),
-            signal: StopSignal::Term,
+            signal: StopSignal::default(),
             grace: Duration::from_secs(30),
             level: Level::Default,
             only: Vec::new(),
@@ -243,7 +243,7 @@ impl Drill {
         self
     }
 
-    /// The signal that asks for a stop. SIGTERM if left out.
+    /// The signal that asks for a stop. SIGTERM if left out; on Windows, Ctrl-Break.
     pub const fn signal(mut self, signal: StopSignal) -> Self {
         self.signal = signal;
         self

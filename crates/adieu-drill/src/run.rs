@@ -9,7 +9,7 @@ use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::pacer::Pacer;
-use crate::process::{Blanks, Form, Reaper};
+use crate::process::{Blanks, Form, Reaper, not_here};
 use crate::progress::Event;
 use crate::record::{Record, With};
 use crate::report::{Check, Outcome, Recommendation, Report, Target};
@@ -176,6 +176,9 @@ impl Hall<'_> {
                 dice: &mut dice,
                 run,
             };
+            if let Some(why) = not_here(spec.id) {
+                return Finding::skipped(why);
+            }
             let finding = match (spec.run)(&mut stage).await {
                 Ok(finding) => finding,
                 Err(CannotDrill::Usage(sentence)) => Finding::skipped(sentence),

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rustix::process::Signal;
+use crate::process::Signal;
 
 /// The signal that asks for a stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopSignal {
     /// What docker, Kubernetes and systemd send.
-    #[default]
+    #[cfg_attr(unix, default)]
     Term,
     /// Ctrl-C.
     Int,
@@ -24,9 +24,17 @@ pub enum StopSignal {
     Usr2,
     /// Graceful stop of Apache and php-fpm's master.
     Winch,
+    /// Ctrl-Break: all that can be sent to another program on Windows, and nothing elsewhere.
+    #[cfg(windows)]
+    #[default]
+    Break,
 }
 
 impl StopSignal {
+    /// Those that this system can send.
+    #[cfg(windows)]
+    const ALL: [Self; 1] = [Self::Break];
+    #[cfg(unix)]
     const ALL: [Self; 7] = [
         Self::Term,
         Self::Int,
@@ -46,7 +54,19 @@ impl StopSignal {
             Self::Usr1 => Signal::USR1,
             Self::Usr2 => Signal::USR2,
             Self::Winch => Signal::WINCH,
+            #[cfg(windows)]
+            Self::Break => Signal::BREAK,
         }
+    }
+
+    /// `TERM`, `BREAK`.
+    fn short(self) -> &'static str {
+        let name = self.name();
+        let prefixes = ["SIG", "Ctrl-"];
+        prefixes
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix))
+            .unwrap_or(name)
     }
 
     /// As a person writes it.
@@ -60,6 +80,8 @@ impl StopSignal {
             Self::Usr1 => "SIGUSR1",
             Self::Usr2 => "SIGUSR2",
             Self::Winch => "SIGWINCH",
+            #[cfg(windows)]
+            Self::Break => "Ctrl-Break",
         }
     }
 }
@@ -77,7 +99,8 @@ impl FromStr for StopSignal {
         let word = text.trim().to_ascii_uppercase();
         let short = word.strip_prefix("SIG").unwrap_or(&word);
         let found = Self::ALL.into_iter().find(|signal| {
-            signal.name().strip_prefix("SIG") == Some(short)
+            signal.short().eq_ignore_ascii_case(short)
+                || signal.name().eq_ignore_ascii_case(&word)
                 || word == signal.raw().as_raw().to_string()
         });
         found.ok_or_else(|| {
@@ -115,7 +138,7 @@ pub(crate) fn name(number: i32) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

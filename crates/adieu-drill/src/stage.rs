@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use adieu_load::Request;
-use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
 use crate::check::Spec;
@@ -14,7 +13,7 @@ use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::flight::Flight;
 use crate::place::Place;
-use crate::process::{Blanks, Ended, Form, Subject, describe};
+use crate::process::{Blanks, Ended, Form, Signal, Subject, describe};
 use crate::progress::Event;
 use crate::record::{Record, With};
 use crate::report::Level;

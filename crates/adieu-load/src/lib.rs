@@ -32,6 +32,7 @@ mod load;
 mod mirror;
 mod patience;
 mod request;
+#[cfg(unix)]
 mod subject;
 mod tally;
 mod target;
@@ -44,6 +45,7 @@ pub use load::{Load, Mode, Running};
 #[cfg(target_os = "linux")]
 pub use mirror::Mirror;
 pub use request::Request;
+#[cfg(unix)]
 pub use subject::{Subject, SubjectEnd};
 pub use tally::Tally;
 pub use target::{Connection, Pipe, Target};

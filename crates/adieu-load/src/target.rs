@@ -2,12 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+#[cfg(unix)]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpSocket, TcpStream, UnixStream};
+#[cfg(unix)]
+use tokio::net::UnixStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -23,6 +26,7 @@ pub struct Target {
 #[derive(Clone, Debug)]
 enum Place {
     Tcp(SocketAddr),
+    #[cfg(unix)]
     Unix(PathBuf),
 }
 
@@ -56,6 +60,7 @@ impl Target {
     }
 
     /// A server at a Unix socket.
+    #[cfg(unix)]
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self {
@@ -142,6 +147,7 @@ impl Target {
                 stream.set_nodelay(true)?;
                 self.secure(stream).await
             }
+            #[cfg(unix)]
             Place::Unix(path) => match UnixStream::connect(path).await {
                 Ok(stream) => self.secure(stream).await,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use adieu_drill::report::Report;
 use adieu_drill::{CannotDrill, Drill};
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 
+use crate::interrupt::Interrupt;
 use crate::output::{self, Ending};
 
 /// Why there is no report.
@@ -29,16 +29,11 @@ pub(crate) fn runtime() -> Result<Runtime, NoReport> {
 /// Holds it. Whatever the drill started is gone when this returns.
 pub(crate) fn hold(runtime: &Runtime, drill: Drill) -> Result<Report, NoReport> {
     runtime.block_on(async {
-        let hear = |kind| signal(kind).map_err(NoReport::Deaf);
-        let mut interrupt = hear(SignalKind::interrupt())?;
-        let mut terminate = hear(SignalKind::terminate())?;
-        let mut hang_up = hear(SignalKind::hangup())?;
+        let mut interrupt = Interrupt::catch().map_err(NoReport::Deaf)?;
         // A signal ends the drill, which kills every process it started when it is dropped.
         tokio::select! {
             held = drill.run() => held.map_err(NoReport::Cannot),
-            _ = interrupt.recv() => Err(NoReport::Interrupted(SignalKind::interrupt().as_raw_value())),
-            _ = terminate.recv() => Err(NoReport::Interrupted(SignalKind::terminate().as_raw_value())),
-            _ = hang_up.recv() => Err(NoReport::Interrupted(SignalKind::hangup().as_raw_value())),
+            signal = interrupt.heard() => Err(NoReport::Interrupted(signal)),
         }
     })
 }

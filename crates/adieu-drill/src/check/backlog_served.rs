@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::time::timeout;
 
 use super::{Spec, Trying};
 use crate::discover::Speaks;
 use crate::finding::Finding;
 use crate::flight::Flight;
+use crate::process::Signal;
 use crate::report::{Fate, Group};
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;

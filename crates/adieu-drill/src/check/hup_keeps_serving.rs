@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use adieu_load::Mode;
-use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying, race};
 use crate::finding::Finding;
+use crate::process::Signal;
 use crate::process::describe;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};

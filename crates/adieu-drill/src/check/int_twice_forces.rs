@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::process::Signal;
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::{Threshold, show};

@@ -2,15 +2,13 @@
 
 use std::fmt::Write;
 use std::future::Future;
-use std::os::unix::process::ExitStatusExt;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
-
-use rustix::process::Signal;
 
 use crate::drill::Drill;
 use crate::error::CannotDrill;
 use crate::finding::Finding;
+use crate::process::{Signal, ended_by, shell as shell_command};
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::Threshold;
@@ -134,13 +132,12 @@ pub(crate) const NEVER_ENDS: &str = "it does not end at the signal even when idl
 
 /// Runs a command line of the user's, and gives what it prints; or a sentence, if it does not end with 0.
 pub(crate) async fn shell(command: &str) -> Result<String, String> {
-    let output = tokio::process::Command::new("sh")
-        .args(["-c", command])
+    let output = shell_command(command)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
         .await
-        .map_err(|error| format!("sh: {error}"))?;
+        .map_err(|error| format!("no shell: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -156,15 +153,13 @@ pub(crate) async fn shell(command: &str) -> Result<String, String> {
 pub(crate) fn code(status: ExitStatus) -> i32 {
     status
         .code()
-        .or_else(|| Some(128 + status.signal()?))
+        .or_else(|| Some(128 + ended_by(status)?))
         .unwrap_or(-1)
 }
 
 /// Ended by a signal other than the one it was sent.
 pub(crate) fn is_crash(status: ExitStatus, sent: Signal) -> bool {
-    status
-        .signal()
-        .is_some_and(|signal| signal != sent.as_raw())
+    ended_by(status).is_some_and(|signal| signal != sent.as_raw())
 }
 
 /// How to mend what a check found, a framework a line.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::time::sleep;
 
 use super::{Spec, Trying, signals};
 use crate::finding::Finding;
+use crate::process::Signal;
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::Threshold;

@@ -1,9 +1,8 @@
 //! The ways in which a program can be started: by itself, by a shell, as the first of its own little world.
 
-use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use super::system::{self, Held};
 
 /// How the command is wrapped.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +15,7 @@ pub(crate) enum Form {
     /// Below a shell that stays, as in a script without `exec`.
     BelowShell,
     /// With a listening socket that somebody else holds: descriptor 3, as systemd passes it.
-    Held(Arc<OwnedFd>),
+    Held(Arc<Held>),
 }
 
 impl Form {
@@ -32,7 +31,7 @@ impl Form {
             Self::Plain => command,
             Self::PidOne => {
                 let mut wrapped = words(&["unshare"]);
-                if !rustix::process::geteuid().is_root() {
+                if !system::is_root() {
                     wrapped.push("--map-current-user".to_owned());
                 }
                 wrapped.extend(words(&[
@@ -66,20 +65,6 @@ impl Form {
 fn quoted(words: &[String]) -> String {
     let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
-}
-
-/// A socket that listens whether or not the program runs.
-pub(crate) fn held_socket(address: SocketAddr) -> io::Result<Arc<OwnedFd>> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &address)?;
-    listen(&socket, 4_096)?;
-    Ok(Arc::new(socket))
 }
 
 #[cfg(test)]

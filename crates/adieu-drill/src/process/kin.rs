@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use tokio::process::Child;
 
 /// A process of the program's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub(crate) struct Kin {
     started: u64,
     dead: bool,
     pub(crate) name: String,
+}
+
+impl Kin {
+    /// By which it can be signalled.
+    pub(crate) const fn id(&self) -> Option<Pid> {
+        Pid::from_raw(self.pid)
+    }
 }
 
 /// The name of the variable that marks a run.
@@ -69,7 +77,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    pub(crate) fn new(root: Pid, mark: String) -> Self {
+    pub(crate) fn new(_: &Child, root: Pid, mark: String) -> Self {
         Self {
             root: root.as_raw_nonzero().get(),
             mark,

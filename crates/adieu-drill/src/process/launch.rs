@@ -8,6 +8,7 @@ use tokio::process::Command;
 use super::form::Form;
 use super::kin::MARK;
 use super::ports::Blanks;
+use super::system;
 
 /// A command with its blanks, and what is to be in its environment.
 #[derive(Clone, Debug, Default)]
@@ -33,16 +34,14 @@ impl Launch {
             .args(words.iter().skip(1))
             .env(MARK, &mark)
             .stdin(match form {
-                Form::Held(socket) => socket
-                    .try_clone()
-                    .map_or_else(|_| Stdio::null(), Stdio::from),
+                Form::Held(socket) => system::as_stdin(socket),
                 _ => Stdio::null(),
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: it can be signalled whole, and the terminal's Ctrl-C is ours alone.
-            .process_group(0)
             .kill_on_drop(true);
+        // It can be signalled whole, and the terminal's Ctrl-C is ours alone.
+        system::own_group(&mut command);
         for (name, value) in &self.env {
             command.env(name, blanks.fill(value));
         }

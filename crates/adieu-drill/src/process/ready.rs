@@ -1,10 +1,7 @@
 //! When a program that was started is ready.
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
-
-use tokio::net::UnixDatagram;
 
 use super::subject::Subject;
 use crate::place::Place;
@@ -30,34 +27,6 @@ pub enum Ready {
 const PACE: Duration = Duration::from_millis(10);
 /// How long one such question may take.
 const QUESTION: Duration = Duration::from_secs(5);
-
-/// The socket for `READY=1`.
-#[derive(Debug)]
-pub(crate) struct Notices {
-    socket: UnixDatagram,
-    pub(crate) path: PathBuf,
-}
-
-impl Notices {
-    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
-        let socket = UnixDatagram::bind(&path)?;
-        Ok(Self { socket, path })
-    }
-
-    /// Cancel-safe.
-    async fn ready(&self) -> io::Result<()> {
-        let mut notice = vec![0; 4_096];
-        loop {
-            let count = self.socket.recv(&mut notice).await?;
-            if notice[..count]
-                .split(|byte| *byte == b'\n')
-                .any(|line| line == b"READY=1")
-            {
-                return Ok(());
-            }
-        }
-    }
-}
 
 impl Ready {
     /// Completes when the program is ready. Cancel-safe; never completes if it never is.

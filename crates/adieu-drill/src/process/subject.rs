@@ -6,7 +6,6 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -15,7 +14,8 @@ use super::kin::{Family, Kin};
 use super::launch::Launch;
 use super::output::Output;
 use super::ports::Blanks;
-use super::ready::{Notices, Ready};
+use super::ready::Ready;
+use super::system::{self, Notices, Pid, Signal};
 
 /// A running program. Dropped, it and all its descendants are killed.
 #[derive(Debug)]
@@ -76,8 +76,9 @@ impl Subject {
         let started = Instant::now();
         let leader = child
             .id()
-            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
+            .and_then(system::pid)
             .ok_or(io::ErrorKind::NotFound)?;
+        let family = Arc::new(Family::new(&child, leader, mark));
         let output = Output::new(match ready {
             Ready::Line(line) => Some(line),
             _ => None,
@@ -102,7 +103,7 @@ impl Subject {
             blanks,
             output,
             notices,
-            family: Arc::new(Family::new(leader, mark)),
+            family,
             ended,
             report,
         })
@@ -115,7 +116,7 @@ impl Subject {
             .iter()
             .min_by_key(|one| one.pid)
             .ok_or(io::ErrorKind::NotFound)?;
-        self.target = Pid::from_raw(child.pid).ok_or(io::ErrorKind::NotFound)?;
+        self.target = child.id().ok_or(io::ErrorKind::NotFound)?;
         Ok(())
     }
 
@@ -137,23 +138,26 @@ impl Subject {
     pub(crate) fn signal(&self, signal: Signal) -> Instant {
         let at = Instant::now();
         if self.ended().is_none() {
-            let _ = kill_process(self.target, signal);
+            system::send(self.target, signal);
         }
         at
     }
 
     /// Whether the process that gets the signals is still there.
     pub(crate) async fn target_lives(&self) -> bool {
-        let target = self.target.as_raw_nonzero().get();
-        self.descendants().await.iter().any(|one| one.pid == target)
+        let target = Some(self.target);
+        self.descendants()
+            .await
+            .iter()
+            .any(|one| one.id() == target)
     }
 
     /// Sends a signal to the leader and to the program below it, and to nobody else.
     pub(crate) fn signal_both(&self, signal: Signal) -> Instant {
         let at = Instant::now();
         if self.ended().is_none() {
-            let _ = kill_process(self.target, signal);
-            let _ = kill_process(self.leader, signal);
+            system::send(self.target, signal);
+            system::send(self.leader, signal);
         }
         at
     }
@@ -161,7 +165,7 @@ impl Subject {
     /// Sends a signal to the whole group.
     pub(crate) fn signal_group(&self, signal: Signal) -> Instant {
         let at = Instant::now();
-        let _ = kill_process_group(self.leader, signal);
+        system::send_to_group(self.leader, signal);
         at
     }
 
@@ -190,7 +194,7 @@ impl Subject {
     pub(crate) async fn kill(&self) {
         self.signal_all(Signal::KILL).await;
         if self.ended().is_none() {
-            let _ = kill_process_group(self.leader, Signal::KILL);
+            system::send_to_group(self.leader, Signal::KILL);
         }
         let _ = self.ended_within(Duration::from_secs(10)).await;
         // Orphans are ours now; the second look buries them.
@@ -200,7 +204,7 @@ impl Subject {
     fn finish_off(&self) {
         self.family.signal(Signal::KILL);
         if self.ended().is_none() {
-            let _ = kill_process_group(self.leader, Signal::KILL);
+            system::send_to_group(self.leader, Signal::KILL);
         }
     }
 }
@@ -225,8 +229,9 @@ impl Drop for Subject {
 
 /// `exit code 0`, `ended by SIGTERM`.
 pub(crate) fn describe(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
+    match (status.code(), system::ended_by(status)) {
+        // What the system itself says is a large number there, and known by its hexadecimal form.
+        (Some(code), _) if cfg!(windows) && code < 0 => format!("exit code {code:#x}"),
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("ended by {}", crate::signal::name(signal)),
         (None, None) => status.to_string(),
