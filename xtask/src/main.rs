@@ -18,6 +18,7 @@ mod runner;
 mod step;
 mod suite;
 mod wheel;
+mod windows;
 
 use std::env;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ chores:
   check-corpus   `adieu check` beside ruff on large packages
   wheel          the command as a Python wheel, built and tried
   drills         `adieu drill` on servers of others
+  windows        the Windows side, built here and run in wine
 
 `cargo xtask <chore> --help` says more about one of them.
 ";
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Some((&"check-corpus", rest)) => corpus::run(rest),
         Some((&"wheel", rest)) => wheel::run(rest),
         Some((&"drills", rest)) => drills::run(rest),
+        Some((&"windows", rest)) => windows::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -4,6 +4,7 @@
 //! the end of a long log still says how many tests there were.
 
 use std::io::{self, IsTerminal};
+use std::process::Command;
 
 use crate::checkout::Checkout;
 use crate::command::{self, Overheard, Stream};
@@ -53,6 +54,12 @@ pub(crate) fn interleavings(checkout: &Checkout) -> Outcome {
     let mut test = checkout.cargo(words);
     test.env("RUSTFLAGS", "--cfg loom");
     let overheard = command::overhear(&mut test, Stream::Stdout)?;
+    conclude(overheard, cargo_closing)
+}
+
+/// Tests of another target, through the cargo that was made for it.
+pub(crate) fn others(cargo: &mut Command) -> Outcome {
+    let overheard = command::overhear(cargo, Stream::Stdout)?;
     conclude(overheard, cargo_closing)
 }
 
