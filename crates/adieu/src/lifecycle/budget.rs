@@ -84,17 +84,12 @@ impl Budget {
         Self { limits }
     }
 
-    /// The same slices, in no more than `left` from now: what lies ahead shrinks alike.
-    pub(super) fn squeezed(&self, now: Time, left: Duration) -> Self {
-        let had = self.end().saturating_sub(now).as_nanos();
-        let left = left.as_nanos().min(had);
-        let limits = self.limits.map(|limit| {
-            let ahead = limit.saturating_sub(now).as_nanos();
-            match ahead * left / had.max(1) {
-                0 => limit.min(now),
-                ahead => now + Duration::from_nanos(u64::try_from(ahead).unwrap_or(u64::MAX)),
-            }
-        });
+    /// What is left, divided anew as if the stop began now; no limit is later than it was.
+    pub(super) fn divided_anew(&self, now: Time, left: Duration, demand: Demand) -> Self {
+        let mut limits = Self::divide(now, left, demand).limits;
+        for (new, old) in limits.iter_mut().zip(self.limits) {
+            *new = old.min(*new);
+        }
         Self { limits }
     }
 
@@ -242,20 +237,20 @@ mod tests {
         }
 
         #[test]
-        fn a_squeezed_budget_ends_in_time_and_keeps_the_slices(
-            (grace, demand) in demand(), at in 0_u64..100, left in 1_u64..20_000,
+        fn a_budget_divided_anew_ends_in_time_and_keeps_the_slices(
+            (grace, demand) in demand(), at in 0_u64..100, left in 1_u64..=100,
         ) {
             let whole = Budget::divide(Duration::ZERO, grace, demand);
             let now = grace * u32::try_from(at).unwrap_or(0) / 100;
-            let left = Duration::from_millis(left);
-            let squeezed = whole.squeezed(now, left);
-            let limits: Vec<_> = Phase::ALL.iter().map(|&phase| squeezed.limit(phase)).collect();
+            let left = (grace - now) * u32::try_from(left).unwrap_or(0) / 100;
+            let anew = whole.divided_anew(now, left, demand);
+            let limits: Vec<_> = Phase::ALL.iter().map(|&phase| anew.limit(phase)).collect();
             prop_assert!(limits.is_sorted());
-            prop_assert!(Phase::ALL.iter().all(|&phase| squeezed.limit(phase) <= whole.limit(phase)));
-            prop_assert_eq!(squeezed.end(), whole.end().min(now + left));
+            prop_assert!(Phase::ALL.iter().all(|&phase| anew.limit(phase) <= whole.limit(phase)));
+            prop_assert_eq!(anew.end(), now + left);
             for phase in [Phase::Drain, Phase::Cancel, Phase::Release, Phase::Save] {
                 let had = whole.slice(phase, Duration::ZERO) > Duration::ZERO && now < whole.limit(phase);
-                prop_assert!(!had || squeezed.limit(phase) > now);
+                prop_assert!(!had || anew.limit(phase) > now);
             }
         }
 

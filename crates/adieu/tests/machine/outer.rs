@@ -6,7 +6,7 @@ use adieu::lifecycle::{
     Action, Cause, End, Event, Exit, Machine, PartId, Role, StopSignal, Terms, Time,
 };
 
-const GRACE: Duration = Duration::from_secs(25);
+const GRACE: Duration = Duration::from_mins(10);
 const LEFT: Duration = Duration::from_millis(4_500);
 
 /// Running, with two resources and work that never ends by itself.
@@ -109,6 +109,26 @@ fn a_stop_under_way_is_squeezed_into_what_is_left() {
         end(&done).is_some_and(|(at, _)| at <= now + LEFT),
         "{done:?}"
     );
+}
+
+#[test]
+fn what_is_left_is_shared_as_a_whole_grace_is() {
+    let mut machine = running();
+    machine.step(Event::Stop(Cause::Requested("test".into())), Time::ZERO);
+    // Each slice has a limit of its own, so those of a long grace would be next to nothing in a short one.
+    let now = Duration::from_secs(5);
+    let mut begun = machine.step(Event::Tick, now);
+    begun.extend(machine.step(Event::Within(LEFT), now));
+    let done = all_hang(&mut machine, begun, now);
+    let turns: Vec<_> = done
+        .iter()
+        .filter_map(|(at, action)| match action {
+            Action::Close(_, by) => Some(*by - *at),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(turns.len(), 2, "{done:?}");
+    assert!(turns.iter().all(|turn| *turn >= LEFT / 50), "{turns:?}");
 }
 
 #[test]

@@ -2,17 +2,21 @@
 
 use super::{Machine, State};
 use crate::lifecycle::part::Status;
+use crate::lifecycle::plan::demand;
 use crate::lifecycle::state::{Moment, Phase, Time};
 
 impl Machine {
-    /// Makes do with what is left: the same slices in less time.
+    /// Makes do with what is left, whether the stop is to begin or under way.
     pub(super) fn bound(&mut self, now: Time, left: Time) {
         self.terms.grace = self.terms.grace.min(left);
         self.terms.hurry = self.terms.hurry.min(left);
         // As little of it as a default one takes.
         self.terms.lame_duck = self.terms.lame_duck.min(left / 4);
-        if self.state > State::Running {
-            self.budget = self.budget.squeezed(now, left);
+        if self.state > State::Running && now + left < self.budget.end() {
+            let mut demand = demand(self.terms, self.parts.values().map(|part| part.role));
+            demand.resources |= self.setup_running;
+            demand.lame_duck = self.lame_until.saturating_sub(now).min(left / 4);
+            self.budget = self.budget.divided_anew(now, left, demand);
             self.lame_until = self.lame_until.min(self.budget.limit(Phase::Announce));
             self.squeeze_turns(now);
         }
