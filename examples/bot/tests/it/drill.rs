@@ -23,7 +23,7 @@ fn chat(api: &Api) -> impl FnOnce() -> usize {
             count += 1;
             api.write(count.to_string());
             // The pace of the chat; nothing depends on it.
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(20));
         }
         count
     });
