@@ -1,7 +1,7 @@
 //! The findings of old: a project starts clean and stays clean, and pays its debts when it likes.
 //!
-//! An entry is a path, a rule and a message, with how often; no line numbers, so that code may
-//! move. A finding above the count is new.
+//! An entry is a path below the folder of the baseline, a rule and a message, with how often; no
+//! line numbers, so that code may move. A finding above the count is new.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
+use crate::walk;
 
 const VERSION: u32 = 1;
 
 /// Known findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Baseline {
+    /// Its own folder.
+    folder: PathBuf,
     known: BTreeMap<(String, String, String), usize>,
 }
 
@@ -50,14 +53,18 @@ impl fmt::Display for BaselineError {
 impl std::error::Error for BaselineError {}
 
 impl Baseline {
-    /// All these findings.
+    /// All these findings, for a baseline in this file.
     #[must_use]
-    pub fn of(findings: &[Finding]) -> Baseline {
-        let mut known = BTreeMap::new();
+    pub fn of(findings: &[Finding], file: &Path) -> Baseline {
+        let mut baseline = Baseline {
+            folder: folder_of(file),
+            known: BTreeMap::new(),
+        };
         for finding in findings {
-            *known.entry(key(finding)).or_insert(0) += 1;
+            let key = baseline.key(finding);
+            *baseline.known.entry(key).or_insert(0) += 1;
         }
-        Baseline { known }
+        baseline
     }
 
     /// Reads a baseline file.
@@ -84,6 +91,7 @@ impl Baseline {
             .into_iter()
             .map(|entry| ((entry.path, entry.code, entry.message), entry.count));
         Ok(Baseline {
+            folder: folder_of(path),
             known: known.collect(),
         })
     }
@@ -119,7 +127,7 @@ impl Baseline {
         let before = findings.len();
         let fresh: Vec<Finding> = findings
             .into_iter()
-            .filter(|finding| match left.get_mut(&key(finding)) {
+            .filter(|finding| match left.get_mut(&self.key(finding)) {
                 Some(count) if *count > 0 => {
                     *count -= 1;
                     false
@@ -130,12 +138,19 @@ impl Baseline {
         let known = before - fresh.len();
         (fresh, known)
     }
+
+    fn key(&self, finding: &Finding) -> (String, String, String) {
+        (
+            walk::below(&self.folder, &finding.path),
+            finding.code.to_string(),
+            finding.message.clone(),
+        )
+    }
 }
 
-fn key(finding: &Finding) -> (String, String, String) {
-    (
-        finding.path.to_string(),
-        finding.code.to_string(),
-        finding.message.clone(),
-    )
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }

@@ -66,7 +66,7 @@ pub fn check(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Out
 }
 
 fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
-    let walked = walk::walk(&request.paths, &request.config.exclude);
+    let walked = walk::walk(&request.paths, &request.config);
     let mut modules = Modules::default();
     let crates = rust::Crates::discover(&walked.files, &mut modules);
     let ids: Vec<u32> = walked

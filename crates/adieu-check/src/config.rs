@@ -129,13 +129,19 @@ impl Config {
                 .iter()
                 .any(|word| rule.is_some_and(|rule| is_meant(rule, word)))
                 && walk::patterns(std::slice::from_ref(pattern))
-                    .matched_path_or_any_parents(relative(&finding.path), false)
+                    .matched_path_or_any_parents(self.below(&finding.path), false)
                     .is_ignore()
         })
     }
-}
 
-/// Patterns speak of paths below the project; a leading slash would never match.
-fn relative(path: &str) -> &str {
-    path.trim_start_matches('/')
+    /// A path as the patterns speak of it: below the folder of the settings.
+    pub(crate) fn below(&self, path: &str) -> String {
+        let folder = self.source.as_deref().and_then(Path::parent);
+        let below = match folder {
+            Some(folder) => walk::below(folder, path),
+            None => path.to_owned(),
+        };
+        // A leading slash would never match.
+        below.trim_start_matches('/').to_owned()
+    }
 }

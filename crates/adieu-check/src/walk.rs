@@ -1,11 +1,12 @@
 //! Which files there are, as git sees them, and what each one is.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use crate::config::Config;
 use crate::finding::Notice;
 
 /// What a file is read as.
@@ -40,8 +41,11 @@ pub(crate) struct Walk {
 }
 
 /// Walks all paths. Excluded files are left out unless they are named themselves.
-pub(crate) fn walk(paths: &[PathBuf], exclude: &[String]) -> Walk {
-    let exclude = patterns(exclude);
+pub(crate) fn walk(paths: &[PathBuf], config: &Config) -> Walk {
+    let exclude = Exclude {
+        patterns: patterns(&config.exclude),
+        config,
+    };
     let mut walk = Walk::default();
     for root in paths {
         if std::fs::symlink_metadata(root).is_err() {
@@ -90,7 +94,23 @@ enum Met {
     Notice(Notice),
 }
 
-fn meet(entry: Result<DirEntry, ignore::Error>, exclude: &Gitignore) -> Option<Met> {
+/// What the settings leave out.
+struct Exclude<'a> {
+    patterns: Gitignore,
+    config: &'a Config,
+}
+
+impl Exclude<'_> {
+    fn has(&self, shown: &str) -> bool {
+        !self.patterns.is_empty()
+            && self
+                .patterns
+                .matched_path_or_any_parents(self.config.below(shown), false)
+                .is_ignore()
+    }
+}
+
+fn meet(entry: Result<DirEntry, ignore::Error>, exclude: &Exclude<'_>) -> Option<Met> {
     let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return Some(Met::Notice(notice(&error))),
@@ -99,14 +119,17 @@ fn meet(entry: Result<DirEntry, ignore::Error>, exclude: &Gitignore) -> Option<M
     if !entry.file_type().is_some_and(|kind| kind.is_file()) {
         return None;
     }
-    let kind = kind_of(entry.path(), named)?;
+    let Some(kind) = kind_of(entry.path(), named) else {
+        // Nobody asked for the others.
+        return named.then(|| {
+            Met::Notice(Notice {
+                path: shown(entry.path()).into(),
+                message: "is no kind of file that is checked".to_owned(),
+            })
+        });
+    };
     let shown = shown(entry.path());
-    let below = shown.trim_start_matches('/');
-    if !named
-        && exclude
-            .matched_path_or_any_parents(below, false)
-            .is_ignore()
-    {
+    if !named && exclude.has(&shown) {
         return None;
     }
     Some(Met::File(SourceFile {
@@ -170,6 +193,32 @@ fn path_of(error: &ignore::Error) -> Option<&Path> {
         ignore::Error::Loop { child, .. } => Some(child),
         _ => None,
     }
+}
+
+/// A shown path as it stands below a folder, wherever the check was started; as it is when it
+/// stands elsewhere.
+pub(crate) fn below(folder: &Path, path: &str) -> String {
+    let (Ok(folder), Ok(whole)) = (std::path::absolute(folder), std::path::absolute(path)) else {
+        return path.to_owned();
+    };
+    match plain(&whole).strip_prefix(plain(&folder)) {
+        Ok(below) => shown(below),
+        Err(_) => path.to_owned(),
+    }
+}
+
+/// Without `..`: by its words alone, because a file may be gone.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// A path for people and for tables: `./` gone, `/` between.

@@ -30,10 +30,14 @@ impl Test {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
+        self.run_in("", args)
+    }
+
+    fn run_in(&self, folder: &str, args: &[&str]) -> Ran {
         let output = Command::new(env!("CARGO_BIN_EXE_adieu"))
             .arg("check")
             .args(args)
-            .current_dir(self.folder.path())
+            .current_dir(self.folder.path().join(folder))
             .output()
             .expect("the command runs");
         Ran(output)
@@ -98,7 +102,7 @@ fn findings_are_one_and_readable() {
       app.py:5:5: time.sleep
     app.py:9:5: ADP101 `time.sleep` blocks the event loop; use `await asyncio.sleep(...)`
     ");
-    insta::assert_snapshot!(ran.err(), @"note: 2 findings in 1 files, 1 repairable with --fix");
+    insta::assert_snapshot!(ran.err(), @"note: 2 findings in 1 file, 1 repairable with --fix");
 }
 
 #[test]
@@ -259,6 +263,71 @@ fn a_baseline_keeps_the_old_quiet_and_the_new_loud() {
     let test = test.file("adieu.toml", "baseline = \"adieu-baseline.json\"\n");
     assert_eq!(test.run(&[]).out().lines().count(), 1);
     assert_eq!(test.run(&["--baseline", "nowhere.json"]).code(), 2);
+    let test = test.file("adieu-baseline.json", "{");
+    let ran = test.run(&with);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.err().contains("this is no baseline"), "{}", ran.err());
+}
+
+#[test]
+fn settings_and_baseline_hold_wherever_it_is_started() {
+    let test = Test::new()
+        .file("app.py", BLOCKS)
+        .file("gen/out.py", BLOCKS)
+        .file("old/app.py", BLOCKS)
+        .file("sub/ok.py", "x = 1\n")
+        .file(
+            "adieu.toml",
+            "exclude = [\"/gen/\"]\nbaseline = \"adieu-baseline.json\"\n[per-file-ignores]\n\"old/*\" = [\"ADP1\"]\n",
+        );
+    let ran = test.run(&["--write-baseline"]);
+    assert_eq!(ran.code(), 0);
+    assert!(
+        ran.err().starts_with("note: 2 findings now known in "),
+        "{}",
+        ran.err()
+    );
+    assert_eq!(test.run(&[]).code(), 0);
+    let ran = test.run_in("sub", &[".."]);
+    assert_eq!((ran.code(), ran.out()), (0, String::new()));
+}
+
+#[test]
+fn a_file_that_is_no_kind_of_ours_is_said_when_it_is_named() {
+    let test = Test::new().file("notes.md", "x\n");
+    assert_eq!(test.run(&[]).err(), "");
+    let ran = test.run(&["notes.md"]);
+    assert_eq!(ran.code(), 0);
+    insta::assert_snapshot!(ran.err(), @"note: notes.md: is no kind of file that is checked");
+}
+
+#[test]
+fn findings_that_meet_are_summed_up() {
+    let many = "import time\n\ndef nap():\n    time.sleep(1)\n\nasync def f():\n    nap()\n    nap()\n    nap()\n";
+    let ran = Test::new().file("app.py", many).run(&[]);
+    insta::assert_snapshot!(ran.err(), @r"
+    note: 3 findings in 1 file
+    note: 3 of them end at app.py:4:5: time.sleep
+    ");
+}
+
+#[test]
+fn every_rule_is_explained() {
+    let ran = Test::new().run(&["--explain", "NOPE"]);
+    let codes: Vec<String> = ran
+        .err()
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| word.len() == 6 && word.starts_with("AD"))
+        .map(str::to_owned)
+        .collect();
+    assert!(codes.len() > 50, "{codes:?}");
+    // Each is a run of the program: one of each family stands for the rest, whose pages are
+    // tested where they are kept.
+    for code in ["ADD501", "ADP604", "ADR503", "ADX103"] {
+        assert!(codes.iter().any(|known| known == code));
+        let page = Test::new().run(&["--explain", code]);
+        assert!(page.out().starts_with(&format!("# {code} ")), "{code}");
+    }
 }
 
 #[test]

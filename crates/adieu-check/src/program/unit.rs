@@ -1,8 +1,9 @@
 //! One file as the call graph sees it. Syntax trees are dropped once this is made.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use indexmap::IndexSet;
+use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::modules::ModuleId;
@@ -13,26 +14,57 @@ use crate::suppress::Ignore;
 /// A name or path of one file.
 pub(crate) type NameId = u32;
 
-/// The paths and names of one file, each stored once.
+/// The paths and names of one file, each stored once, one behind the other: a large project has
+/// millions, and a box for each would be most of the memory.
 #[derive(Debug, Default)]
-pub(crate) struct Names(IndexSet<Box<str>, FxBuildHasher>);
+pub(crate) struct Names {
+    text: String,
+    /// Where each name ends.
+    ends: Vec<u32>,
+    /// Names by their hash, while there are more to come.
+    table: HashTable<NameId>,
+}
 
 impl Names {
     pub(crate) fn add(&mut self, name: &str) -> NameId {
-        let index = match self.0.get_index_of(name) {
-            Some(index) => index,
-            None => self.0.insert_full(name.into()).0,
-        };
-        index as NameId
+        let hash = FxBuildHasher.hash_one(name);
+        let Names { text, ends, table } = self;
+        if let Some(known) = table.find(hash, |id| slice(text, ends, *id) == name) {
+            return *known;
+        }
+        let id = ends.len() as NameId;
+        text.push_str(name);
+        ends.push(text.len() as u32);
+        table.insert_unique(hash, id, |id| {
+            FxBuildHasher.hash_one(slice(text, ends, *id))
+        });
+        id
     }
 
     pub(crate) fn get(&self, name: NameId) -> &str {
-        self.0.get_index(name as usize).map_or("", |name| name)
+        slice(&self.text, &self.ends, name)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.ends.len()
     }
+
+    /// The file is read: no name will be added.
+    pub(crate) fn seal(&mut self) {
+        self.table = HashTable::new();
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+}
+
+fn slice<'a>(text: &'a str, ends: &[u32], name: NameId) -> &'a str {
+    let at = name as usize;
+    let start = match at.checked_sub(1) {
+        Some(before) => ends.get(before).copied().unwrap_or(0),
+        None => 0,
+    };
+    let end = ends.get(at).copied().unwrap_or(start);
+    text.get(start as usize..end as usize).unwrap_or("")
 }
 
 /// What a name at the top of a module stands for.

@@ -99,6 +99,7 @@ pub(crate) fn extract(
     };
     reader.visit_body(body);
     rules::on_module(&mut reader, body);
+    reader.unit.names.seal();
     reader.unit
 }
 

@@ -70,7 +70,8 @@ pub(crate) fn extract(
     let prefix = format!("@{}", position.module);
     reader.module(&file.items, prefix, is_test);
     // The library keeps every file it ever parsed on this thread for its spans: let them go.
-    let unit = reader.unit;
+    let mut unit = reader.unit;
+    unit.names.seal();
     drop(file);
     proc_macro2::extra::invalidate_current_thread_spans();
     Some(unit)

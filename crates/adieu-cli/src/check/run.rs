@@ -83,7 +83,8 @@ fn check(args: &CheckArgs) -> Ending {
                 let (fresh, known) = baseline.subtract(std::mem::take(&mut outcome.findings));
                 outcome.findings = fresh;
                 if known > 0 {
-                    output::note(format!("{known} known findings are in {}", path.display()));
+                    let known = count(known, "known finding");
+                    output::note(format!("{known} in {}", path.display()));
                 }
             }
             Err(error) => {
@@ -129,11 +130,11 @@ fn select(args: &CheckArgs, config: &Config) -> (Selection, bool) {
 
 fn write_baseline(outcome: &Outcome, file: Option<PathBuf>, misused: bool) -> Ending {
     let path = file.unwrap_or_else(|| PathBuf::from(BASELINE));
-    match Baseline::of(&outcome.findings).write(&path) {
+    match Baseline::of(&outcome.findings, &path).write(&path) {
         Ok(()) => {
             output::note(format!(
-                "{} findings are now known in {}",
-                outcome.findings.len(),
+                "{} now known in {}",
+                count(outcome.findings.len(), "finding"),
                 path.display()
             ));
             if misused {
@@ -165,9 +166,17 @@ fn fix(outcome: &Outcome) -> bool {
         }
     }
     if total > 0 {
-        output::note(format!("{total} findings repaired"));
+        output::note(format!("{} repaired", count(total, "finding")));
     }
     total > 0
+}
+
+/// `1 finding`, `2 findings`.
+fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
 }
 
 /// Fewer findings that meet are mended one by one.
@@ -185,9 +194,9 @@ fn print(outcome: &Outcome, format: Format) {
             fixable => format!(", {fixable} repairable with --fix"),
         };
         output::note(format!(
-            "{} findings in {} files{fixable}",
-            outcome.findings.len(),
-            outcome.files
+            "{} in {}{fixable}",
+            count(outcome.findings.len(), "finding"),
+            count(outcome.files, "file")
         ));
         for cause in outcome.causes(MANY).into_iter().take(MOST_CAUSES) {
             output::note(format!(
