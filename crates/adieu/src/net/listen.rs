@@ -94,7 +94,6 @@ impl Listen {
             Some(inherited) => inherited,
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
-                    // adieu: ignore(ADR102) once, in set-up, on a local file
                     Some(path) => match platform::bind_unix(path.as_ref()) {
                         Ok(socket) => (Bound::Unix(socket), Some(path.into())),
                         Err(cause) => return Err(failed(cause)),
