@@ -9,7 +9,7 @@ use tokio::signal::windows::{self, CtrlBreak, CtrlC, CtrlClose};
 
 /// Caught from here on.
 #[cfg(unix)]
-pub(crate) struct Interrupt([(i32, Signal); 3]);
+pub(crate) struct Interrupt([(i32, Signal); 4]);
 
 #[cfg(unix)]
 impl Interrupt {
@@ -19,16 +19,24 @@ impl Interrupt {
             hear(SignalKind::interrupt())?,
             hear(SignalKind::terminate())?,
             hear(SignalKind::hangup())?,
+            // Also because a shell has its background jobs ignore it, and so would whoever we start.
+            hear(SignalKind::quit())?,
         ]))
     }
 
     /// Its number. Cancel-safe.
     pub(crate) async fn heard(&mut self) -> i32 {
-        let [(interrupt, first), (terminate, second), (hang_up, third)] = &mut self.0;
+        let [
+            (interrupt, first),
+            (terminate, second),
+            (hang_up, third),
+            (quit, fourth),
+        ] = &mut self.0;
         tokio::select! {
             _ = first.recv() => *interrupt,
             _ = second.recv() => *terminate,
             _ = third.recv() => *hang_up,
+            _ = fourth.recv() => *quit,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::support::{HELLO, Test, URL};
 fn interrupted_it_leaves_nobody_behind() {
     let forks = "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execvp('sleep', ['sleep', '300'])\n    os._exit(0)\nos.wait()\n";
     let test = Test::new().file("forks.py", &format!("{forks}{HELLO}"));
-    for signal in ["INT", "TERM"] {
+    for (signal, expected) in [("INT", 130), ("TERM", 143), ("QUIT", 131)] {
         // The program says when it runs; by then its daemon runs too.
         let script =
             "python3 forks.py {port} | while read -r line; do echo \"$line\" > running; done";
@@ -50,7 +50,6 @@ fn interrupted_it_leaves_nobody_behind() {
             .status();
         assert!(killed.expect("kill").success());
         let status = child.wait().expect("it ends");
-        let expected = if signal == "INT" { 130 } else { 143 };
         assert_eq!(status.code(), Some(expected));
         assert_eq!(test.left(), Vec::<String>::new());
         fs::remove_file(test.path().join("running")).expect("a pipe");
