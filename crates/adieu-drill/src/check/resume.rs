@@ -28,7 +28,7 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "adieu",
-            "`app.state(..)` loads at the start and saves in the last phase of the stop",
+            "`app.worker(..)` with a store resumes at the start and saves its last checkpoint in the stop",
         ),
         (
             "queues",

@@ -30,7 +30,7 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "adieu",
-            "`app.state(..)` does it, keeps the generation before, and sets a corrupt file aside",
+            "`app.store(FileStore::open(dir))` does it, keeps the generation before, and sets a corrupt file aside",
         ),
         (
             "Python",
