@@ -40,7 +40,7 @@ pub(crate) struct RunArgs {
     pub(super) no_cloak: bool,
 
     /// Open a socket once and hand it to the command as LISTEN_FDS, as in tcp:0.0.0.0:8000, unix:/run/a.sock or
-    /// api=tcp:[::]:8000; SIGHUP then starts the next version on it
+    /// api=tcp:127.0.0.1:8000; SIGHUP then starts the next version on it
     #[arg(long, value_name = "SOCKET", help_heading = SOCKETS)]
     pub(super) listen: Vec<String>,
     /// Start the next version, as for SIGHUP, when something changes here
