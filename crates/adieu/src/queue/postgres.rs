@@ -25,6 +25,8 @@ const LEASE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 const CHANNEL: &str = "adieu_jobs";
 
+/// What exists is left as it is: to replace a trigger needs a stronger lock than the index has taken, and whoever asks
+/// for more while others work waits for them as they wait for it.
 const TABLE: &str = "
     SELECT pg_advisory_xact_lock(7022117451962401);
     CREATE TABLE IF NOT EXISTS adieu_jobs (
@@ -40,9 +42,14 @@ const TABLE: &str = "
     CREATE INDEX IF NOT EXISTS adieu_jobs_due ON adieu_jobs (queue, due, id) WHERE dead_since IS NULL;
     CREATE OR REPLACE FUNCTION adieu_jobs_added() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_notify(''adieu_jobs'', NEW.queue); RETURN NULL; END';
-    DROP TRIGGER IF EXISTS adieu_jobs_added ON adieu_jobs;
-    CREATE TRIGGER adieu_jobs_added AFTER INSERT ON adieu_jobs
-        FOR EACH ROW EXECUTE FUNCTION adieu_jobs_added();
+    DO $$ BEGIN
+        IF NOT EXISTS (
+            SELECT FROM pg_trigger WHERE tgrelid = 'adieu_jobs'::regclass AND tgname = 'adieu_jobs_added'
+        ) THEN
+            CREATE TRIGGER adieu_jobs_added AFTER INSERT ON adieu_jobs
+                FOR EACH ROW EXECUTE FUNCTION adieu_jobs_added();
+        END IF;
+    END $$;
 ";
 
 const FETCH: &str = "
