@@ -37,6 +37,10 @@ const SAVE: Promise = Promise {
     most: Duration::from_secs(1),
 };
 
+/// What a stop that was woken after its end still takes, so that what is open gets a turn at all. Less than the margin
+/// after which the process is ended anyway.
+const OVERTIME: Duration = Duration::from_millis(30);
+
 impl Promise {
     fn of(&self, grace: Duration) -> Duration {
         (grace * self.percent / 100).min(self.most)
@@ -93,6 +97,47 @@ impl Budget {
         Self { limits }
     }
 
+    /// What is left when `phase` begins at `now`. If that is later than it should be, because a busy machine wakes
+    /// nobody in time, the phases to come share it.
+    pub(super) fn entered(&self, phase: Phase, now: Time) -> Self {
+        match phase {
+            // The drain has all that the later ones are not promised.
+            Phase::Announce | Phase::Drain => self.clone(),
+            Phase::Cancel => self.caught_up(phase, Phase::Drain, now),
+            Phase::Release => self.caught_up(phase, Phase::Cancel, now),
+            Phase::Save => self.caught_up(phase, Phase::Release, now),
+        }
+    }
+
+    /// What is left when somebody in `phase` still waits for a turn at `now`, and the phase should be over.
+    pub(super) fn overrun(&self, phase: Phase, now: Time) -> Self {
+        if now <= self.limit(phase) {
+            return self.clone();
+        }
+        let mut late = self.entered(phase, now);
+        if phase == Phase::Announce {
+            // The drain lends some of its time.
+            let lent = self.limit(Phase::Drain).saturating_sub(now) / 4;
+            late.limits[0] = now + lent.max(OVERTIME);
+        }
+        late
+    }
+
+    /// The phases from this one on share what is left, each as much shorter as the others, so that none is lost.
+    fn caught_up(&self, phase: Phase, before: Phase, now: Time) -> Self {
+        let due = self.limit(before);
+        let promised = self.end().saturating_sub(due).as_nanos().max(1);
+        let left = self.end().saturating_sub(now).max(OVERTIME).as_nanos();
+        let mut limits = self.limits;
+        if now > due {
+            for limit in &mut limits[phase as usize..] {
+                let slice = limit.saturating_sub(due).as_nanos() * left / promised;
+                *limit = now + Duration::from_nanos(u64::try_from(slice).unwrap_or(u64::MAX));
+            }
+        }
+        Self { limits }
+    }
+
     /// When `phase` must be over.
     #[must_use]
     pub const fn limit(&self, phase: Phase) -> Time {
@@ -134,11 +179,6 @@ impl Turns {
     pub(super) fn deadline(&self, after: usize) -> Time {
         let kept = self.reserve * u32::try_from(after).unwrap_or(u32::MAX);
         self.limit.saturating_sub(kept)
-    }
-
-    /// What is left, shared anew among so many.
-    pub(super) fn shared_anew(&self, now: Time, parts: usize) -> Self {
-        Self::share(self.limit, now, parts)
     }
 
     fn share(limit: Time, now: Time, parts: usize) -> Self {
@@ -251,6 +291,26 @@ mod tests {
             for phase in [Phase::Drain, Phase::Cancel, Phase::Release, Phase::Save] {
                 let had = whole.slice(phase, Duration::ZERO) > Duration::ZERO && now < whole.limit(phase);
                 prop_assert!(!had || anew.limit(phase) > now);
+            }
+        }
+
+        #[test]
+        fn a_phase_that_begins_late_leaves_the_later_ones_their_share(
+            (grace, demand) in demand(), late in 0_u64..3_000, first in 2_usize..5,
+        ) {
+            let budget = Budget::divide(Duration::ZERO, grace, demand);
+            let due = budget.limit(Phase::ALL[first - 1]);
+            prop_assert_eq!(&budget.entered(Phase::ALL[first], due), &budget);
+            let now = due + Duration::from_millis(late);
+            for late in [budget.entered(Phase::ALL[first], now), budget.overrun(Phase::ALL[first], now)] {
+                let mut before = now;
+                for &phase in &Phase::ALL[first..] {
+                    let had = budget.slice(phase, Duration::ZERO) > Duration::ZERO;
+                    let limit = late.limit(phase);
+                    prop_assert!(limit > before || !had && limit == before);
+                    before = limit;
+                }
+                prop_assert!(late.end() <= budget.end().max(now + OVERTIME));
             }
         }
 

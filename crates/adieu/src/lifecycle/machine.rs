@@ -352,7 +352,8 @@ impl Machine {
         if let Some(part) = self.parts.get_mut(&id) {
             if self.turns.deadline(after) <= now {
                 // More are waiting than were foreseen, or a tick came late.
-                self.turns = self.turns.shared_anew(now, after + 1);
+                self.budget = self.budget.overrun(role.phase(), now);
+                self.turns = self.budget.turns(role.phase(), now, after + 1);
             }
             let by = self.turns.deadline(after);
             let by = part.limit.map_or(by, |limit| by.min(now + limit));
@@ -363,6 +364,7 @@ impl Machine {
     }
 
     fn enter(&mut self, phase: Phase, now: Time, parts: usize, todo: &mut Vec<Action>) {
+        self.budget = self.budget.entered(phase, now);
         self.turns = self.budget.turns(phase, now, parts);
         todo.push(Action::Enter(phase, self.budget.limit(phase)));
     }

@@ -49,27 +49,17 @@ impl Plan {
             terms.grace,
             demand(terms, parts.iter().map(|part| part.1)),
         );
-        let named = |wanted: fn(Role) -> bool| -> Vec<Arc<str>> {
-            parts
-                .iter()
-                .filter(|part| wanted(part.1))
-                .map(|part| Arc::clone(&part.0))
-                .collect()
-        };
         let phases = Phase::ALL
             .into_iter()
             .map(|phase| {
-                let names = match phase {
-                    Phase::Announce => named(|role| role == Role::Hook(Moment::Shutdown)),
-                    Phase::Drain => named(|role| role == Role::Work),
-                    Phase::Cancel => named(|role| role == Role::Hook(Moment::Cleanup)),
-                    Phase::Release => {
-                        let mut resources = named(|role| role == Role::Resource);
-                        resources.reverse();
-                        resources
-                    }
-                    Phase::Save => named(|role| role == Role::Hook(Moment::Exit)),
-                };
+                let mut names: Vec<_> = parts
+                    .iter()
+                    .filter(|part| part.1.phase() == phase)
+                    .map(|part| Arc::clone(&part.0))
+                    .collect();
+                if phase == Phase::Release {
+                    names.reverse();
+                }
                 (phase, budget.slice(phase, Time::ZERO), names)
             })
             .collect();

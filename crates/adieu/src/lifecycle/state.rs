@@ -206,6 +206,19 @@ pub enum Role {
     Hook(Moment),
 }
 
+impl Role {
+    /// The phase in which parts of this role end.
+    pub(super) const fn phase(self) -> Phase {
+        match self {
+            Self::Hook(Moment::Shutdown) => Phase::Announce,
+            Self::Work => Phase::Drain,
+            Self::Hook(Moment::Cleanup) => Phase::Cancel,
+            Self::Resource => Phase::Release,
+            Self::Hook(Moment::Exit) => Phase::Save,
+        }
+    }
+}
+
 /// The exit code of the process. The numbers are stable.
 ///
 /// If several apply, the last of this list is used.

@@ -70,8 +70,10 @@ pub(crate) struct Auditor {
     seal_told: bool,
     sealed: bool,
     hurried: Option<(Time, StopSignal)>,
+    /// When the platform ends the process.
+    bound: Time,
     killed: bool,
-    /// A tick came later than it was asked for: nothing can be said of times any more.
+    /// A tick came later than it was asked for: no time can be promised any more, but a turn for all.
     pub(crate) overslept: bool,
     failed: bool,
     misused: bool,
@@ -93,6 +95,7 @@ impl Auditor {
             seal_told: false,
             sealed: false,
             hurried: None,
+            bound: Time::MAX,
             killed: false,
             overslept: false,
             failed: false,
@@ -135,7 +138,7 @@ impl Auditor {
         let Some(begun) = self.begun else {
             return Time::MAX;
         };
-        let grace = begun + self.terms.grace;
+        let grace = (begun + self.terms.grace).min(self.bound);
         self.hurried
             .map_or(grace, |(at, _)| grace.min(at + self.terms.hurry))
     }
@@ -184,8 +187,10 @@ impl Auditor {
                 self.cut |= cut;
                 self.failed |= failed;
             }
-            // Nobody in this world is told how long is left: see `outer`.
-            Event::Within(_) | Event::Stop(_) | Event::Idle | Event::Tick => {}
+            // The stop may begin at once or never: what counts is counted from when it was said.
+            Event::Within(left) if self.begun() => self.bound = self.bound.min(now + *left),
+            Event::Within(left) => self.terms.grace = self.terms.grace.min(*left),
+            Event::Stop(_) | Event::Idle | Event::Tick => {}
         }
     }
 
@@ -243,7 +248,7 @@ impl Auditor {
         );
         self.phase = Some((phase, limit));
         let end = self.end_of_time();
-        self.insist(Promise::InTime, limit <= end, || {
+        self.insist(Promise::InTime, limit <= end || self.overslept, || {
             format!("{phase} until {limit:?}, after {end:?}")
         });
         let has_slice = match phase {
@@ -254,11 +259,9 @@ impl Auditor {
                 .values()
                 .any(|part| part.role == Role::Resource && part.opened),
         };
-        self.insist(
-            Promise::TurnForAll,
-            !has_slice || limit > facts.now || self.overslept,
-            || format!("no time left for {phase}"),
-        );
+        self.insist(Promise::TurnForAll, !has_slice || limit > facts.now, || {
+            format!("no time left for {phase}")
+        });
         match phase {
             Phase::Drain => self.drain_began = facts.now,
             Phase::Cancel => {
@@ -319,13 +322,12 @@ impl Auditor {
         let limit = self.phase.map_or(Time::ZERO, |(_, limit)| limit);
         let own = part.limit.map_or(Time::MAX, |limit| facts.now + limit);
         let latest = limit.min(own).min(self.end_of_time());
-        self.insist(Promise::InTime, by <= latest, || {
+        self.insist(Promise::InTime, by <= latest || self.overslept, || {
             format!("{id:?} by {by:?}, after {latest:?}")
         });
         // Somebody in a hurry makes no announcements, and for what nobody knew of no time was kept.
-        let may_be_skipped = part.late
-            || self.overslept
-            || (self.hurried.is_some() && phase == Some(Phase::Announce));
+        let may_be_skipped =
+            part.late || (self.hurried.is_some() && phase == Some(Phase::Announce));
         self.insist(
             Promise::TurnForAll,
             by > facts.now || may_be_skipped,
@@ -385,7 +387,8 @@ impl Auditor {
             Outcome::Failed => part.heard == Some(End::Failed),
             Outcome::Abandoned => {
                 let is_due = part.close_by.is_some_and(|by| facts.now >= by);
-                let given_up = part.given_up && (is_due || self.hurried.is_some());
+                let is_squeezed = self.hurried.is_some() || self.bound < Time::MAX;
+                let given_up = part.given_up && (is_due || is_squeezed);
                 let killed = self.killed && part.close_by.is_some();
                 // Registered but never let in: nothing to abandon, unless it was on its way in just then.
                 let on_its_way = self.phase() == Some(Phase::Cancel) || self.killed;

@@ -101,6 +101,7 @@ pub(crate) fn calm(parts: &[(Role, Option<Duration>)]) -> Scenario {
         children: 0,
         pauses: 0,
         oversleeps: 0,
+        bounds: 0,
         stubborn: false,
         signals: false,
         failures: false,
@@ -236,6 +237,32 @@ fn cleanup_that_starts_work() {
         children: 1,
         failures: true,
         ..calm(&[CLEANUP])
+    });
+}
+
+#[test]
+fn ticks_that_come_far_too_late() {
+    let late = |parts| Scenario {
+        oversleeps: 3,
+        ..calm(parts)
+    };
+    explore(late(&[RESOURCE, WORK]));
+    explore(late(&[RESOURCE, RESOURCE, EXIT]));
+    explore(late(&[SHUTDOWN, SHUTDOWN, CLEANUP]));
+}
+
+#[test]
+fn a_platform_that_ends_the_process_sooner() {
+    let bounded = |parts| Scenario {
+        bounds: 1,
+        pauses: 1,
+        ..calm(parts)
+    };
+    explore(bounded(&[RESOURCE, WORK]));
+    explore(bounded(&[SHUTDOWN, CLEANUP]));
+    explore(Scenario {
+        signals: true,
+        ..bounded(&[RESOURCE])
     });
 }
 

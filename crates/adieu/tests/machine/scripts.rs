@@ -34,6 +34,7 @@ prop_compose! {
         parts in prop::collection::vec((role(), prop::option::weighted(0.3, 1_u64..30_000)), 0..10),
         children in 0_usize..4,
         (pauses, oversleeps) in (0_u8..4, prop_oneof![3 => Just(0_u8), 1 => Just(2)]),
+        bounds in prop_oneof![3 => Just(0_u8), 1 => Just(1)],
         (stubborn, signals, failures) in (any::<bool>(), any::<bool>(), any::<bool>()),
     ) -> Scenario {
         let limited = |(role, limit): (Role, Option<u64>)| (role, limit.map(Duration::from_millis));
@@ -43,6 +44,7 @@ prop_compose! {
             children,
             pauses,
             oversleeps,
+            bounds,
             stubborn,
             signals,
             failures,

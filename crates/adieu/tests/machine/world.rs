@@ -22,6 +22,8 @@ pub(crate) struct Scenario {
     pub(crate) pauses: u8,
     /// How often a tick may come far too late.
     pub(crate) oversleeps: u8,
+    /// How often the platform may say that it ends the process sooner than the grace period does.
+    pub(crate) bounds: u8,
     /// Whether `setup` may go on although it was cancelled, as code between two awaits does.
     pub(crate) stubborn: bool,
     /// Whether there may be a second and a third signal.
@@ -65,6 +67,8 @@ pub(crate) enum Move {
     Stop,
     Hurry,
     Kill,
+    /// The platform says how long is left.
+    Bound,
     Pause,
     /// A tick half-way to the time it was asked for.
     WakeEarly,
@@ -120,6 +124,7 @@ pub(crate) struct World {
     urgency: Urgency,
     pauses: u8,
     oversleeps: u8,
+    bounds: u8,
 }
 
 fn id(part: usize) -> PartId {
@@ -150,6 +155,7 @@ impl World {
             urgency: Urgency::Calm,
             pauses: scenario.pauses,
             oversleeps: scenario.oversleeps,
+            bounds: scenario.bounds,
         }
     }
 
@@ -203,6 +209,7 @@ impl World {
             Urgency::Hurried => moves.push(Move::Kill),
             Urgency::Stopping | Urgency::Killed => {}
         }
+        moves.extend((self.bounds > 0).then_some(Move::Bound));
         if self.wake.is_some_and(|at| at > self.now) {
             if self.pauses > 0 {
                 moves.extend([Move::Pause, Move::WakeEarly]);
@@ -333,6 +340,12 @@ impl World {
             Move::Kill => {
                 self.urgency = Urgency::Killed;
                 self.step(Event::Kill);
+            }
+            Move::Bound => {
+                self.bounds -= 1;
+                let free = self.clone();
+                self.step(Event::Within(scenario.terms.grace / 4));
+                ahead::compare(scenario, free, self);
             }
             Move::Pause => self.pause(),
             Move::WakeEarly => {
