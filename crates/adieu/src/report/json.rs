@@ -67,6 +67,9 @@ impl Report {
 
     /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600.
     /// A device or a pipe is written to as it is.
+    ///
+    /// It is not forced to the disk: no process ends before its last system call does, so a disk that is slow to
+    /// answer would hold the end up for longer than the grace period allows.
     pub(crate) fn write_to(&self, path: &Path) -> io::Result<()> {
         if is_special(path) {
             let mut device = OpenOptions::new().write(true).open(path)?;
@@ -74,10 +77,7 @@ impl Report {
         }
         let beside = beside(path);
         let written = create_private(&beside)
-            .and_then(|mut file| {
-                file.write_all(self.to_json().as_bytes())
-                    .and_then(|()| file.sync_data())
-            })
+            .and_then(|mut file| file.write_all(self.to_json().as_bytes()))
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
