@@ -76,7 +76,8 @@ async fn fetch(after: u64) -> u64 {
     after + 1
 }
 
-async fn process(_id: u64, time: Duration) {
+async fn process(id: u64, time: Duration) {
+    tracing::debug!(id, "batch begun");
     tokio::time::sleep(time).await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Worker {
     child: Child,
     lines: Receiver<String>,
+    log: BufReader<ChildStderr>,
 }
 
 /// A worker that is gone.
@@ -29,19 +30,36 @@ pub(crate) struct Gone {
 
 impl Worker {
     pub(crate) fn start(state: &Path, words: &[&str]) -> Self {
+        Self::logging("warn", state, words)
+    }
+
+    /// One that logs that much. A log that is read only at the end has to fit into a pipe.
+    pub(crate) fn logging(level: &str, state: &Path, words: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_example-worker"))
             .arg("--state")
             .arg(state)
             .args(words)
             .env_remove("ADIEU_GRACE")
-            .env_remove("RUST_LOG")
+            .env("RUST_LOG", level)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("example-worker starts");
         let lines = read(child.stdout.take().expect("its output"));
-        Self { child, lines }
+        let log = BufReader::new(child.stderr.take().expect("its log"));
+        Self { child, lines, log }
+    }
+
+    /// Waits until it is in the middle of a batch, if it logs `debug`.
+    #[track_caller]
+    pub(crate) fn begun(&mut self) {
+        let mut line = String::new();
+        while !line.contains("batch begun") {
+            line.clear();
+            let read = self.log.read_line(&mut line).expect("its log");
+            assert!(read > 0, "it ended without a batch");
+        }
     }
 
     /// The number in the next line, which must begin with this word.
@@ -66,9 +84,7 @@ impl Worker {
             }
         }
         let mut log = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut log).expect("its log");
-        }
+        self.log.read_to_string(&mut log).expect("its log");
         let status = self.child.wait().expect("its end");
         Gone { status, lines, log }
     }

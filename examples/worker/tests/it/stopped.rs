@@ -29,8 +29,10 @@ fn a_batch_that_was_begun_is_finished() {
 #[test]
 fn a_batch_longer_than_the_grace_is_cut_and_done_again() {
     let folder = TempDir::new().expect("a folder");
-    let worker = Worker::start(folder.path(), &["--batch-ms", "600000", "--grace", "300ms"]);
+    let words = ["--batch-ms", "600000", "--grace", "300ms"];
+    let mut worker = Worker::logging("debug", folder.path(), &words);
     assert_eq!(worker.number("resumed"), 0);
+    worker.begun();
     worker.signal(Signal::TERM);
     let gone = worker.gone();
     assert_eq!(gone.status.code(), Some(3), "{}", gone.log);
