@@ -30,7 +30,7 @@ pub struct Tally {
     pub timed_out: u64,
     /// Goodbyes, for a server of lines.
     pub goodbyes: u64,
-    /// What the first losses looked like.
+    /// What losses looked like, each look once.
     pub evidence: Vec<String>,
     /// The last requests of each client, if the load was to keep them.
     pub bars: Vec<Bar>,
@@ -79,7 +79,14 @@ impl Tally {
 
     pub(crate) fn remember(&mut self, evidence: impl FnOnce() -> String) {
         if self.evidence.len() < MOST_EVIDENCE {
-            self.evidence.push(evidence());
+            self.note(evidence());
+        }
+    }
+
+    /// A hundred that look alike say no more than one.
+    fn note(&mut self, line: String) {
+        if self.evidence.len() < MOST_EVIDENCE && !self.evidence.contains(&line) {
+            self.evidence.push(line);
         }
     }
 }
@@ -96,8 +103,9 @@ impl AddAssign for Tally {
         self.truncated += other.truncated;
         self.timed_out += other.timed_out;
         self.goodbyes += other.goodbyes;
-        self.evidence.extend(other.evidence);
-        self.evidence.truncate(MOST_EVIDENCE);
+        for line in other.evidence {
+            self.note(line);
+        }
         self.bars.extend(other.bars);
         self.omitted += other.omitted;
     }
@@ -131,6 +139,24 @@ impl fmt::Display for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_that_look_alike_are_shown_once() {
+        let mut sum = Tally::default();
+        for client in 0..20 {
+            let mut one = Tally::default();
+            one.remember(|| "reset".to_owned());
+            one.remember(|| format!("closed after {} bytes", client % 3));
+            sum += one;
+        }
+        let looks = [
+            "reset",
+            "closed after 0 bytes",
+            "closed after 1 bytes",
+            "closed after 2 bytes",
+        ];
+        assert_eq!(sum.evidence, looks);
+    }
 
     #[test]
     fn every_loss_is_in_the_sum_and_nothing_else_is() {

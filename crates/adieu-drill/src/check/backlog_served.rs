@@ -34,8 +34,8 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "Go, Node, uvicorn",
-            "no setting does it; take the replica out of the load balancer first, or let systemd hold \
-                               the socket",
+            "no setting does it: start it with `adieu run -- …`, which lets the queue empty before the \
+             program hears of the stop; or let systemd hold the socket",
         ),
     ],
     run: |stage| Box::pin(check(stage)) as Trying<'_>,

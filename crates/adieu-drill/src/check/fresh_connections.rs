@@ -26,8 +26,8 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "Go, Node, uvicorn, gunicorn",
-            "no setting does it; let the load balancer take the replica out first, or hold the \
-                                         socket in systemd (socket activation)",
+            "no setting does it: start it with `adieu run -- …`, which hides the listener and lets the queue \
+             empty before the program hears of the stop; or hold the socket in systemd (socket activation)",
         ),
     ],
     run: |stage| Box::pin(race::stops(stage, Mode::Fresh)) as Trying<'_>,
