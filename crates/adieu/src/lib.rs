@@ -98,6 +98,8 @@ pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
 pub use net::{Listen, Listener};
 pub use platform::Platform;
 pub use publish::Print;
+#[cfg(all(target_os = "linux", feature = "watch"))]
+pub use reload::FileWatch;
 pub use reload::{ReloadPart, Watched};
 pub use report::{Blocked, Loss, Notice, PartKind, PartReport, PhaseReport, Report};
 pub use retry::{Backoff, Later, Never};

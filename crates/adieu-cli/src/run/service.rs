@@ -16,8 +16,7 @@ use super::generation::Generation;
 use super::options::{Options, Ready};
 use super::signals::{self, Signal};
 use super::sockets::Sockets;
-use super::watch::Watch;
-use super::{codes, keeper, log, notify, sys};
+use super::{codes, keeper, log, notify, sys, watch};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
 pub(super) const SLACK: Duration = Duration::from_secs(10);
@@ -282,6 +281,9 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
     app.resource("processes", async { io::Result::Ok(family) })
         .stop(|family| async move { family.kill_all().await })
         .await?;
+    if !shared.sockets().is_empty() && sys::is_ignored(Signal::HUP) {
+        log::warn(deaf_to_hangup(&shared.options));
+    }
     // Before the command: a signal that comes right after its start is its own, too.
     for (caught, signal) in signals::passed_on() {
         let shared = Arc::clone(shared);
@@ -315,7 +317,7 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
         }
     }
     if !shared.options.watch.is_empty() {
-        watch(shared)?;
+        watch(shared).await?;
         let paths: Vec<_> = shared
             .options
             .watch
@@ -325,6 +327,16 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
         log::info(format_args!("watching {}", paths.join(", ")));
     }
     Ok(())
+}
+
+/// What is ignored stays ignored, as whoever ignored it meant it; but a wish that is never heard is not to be a riddle.
+fn deaf_to_hangup(options: &Options) -> String {
+    let instead = if options.watch.is_empty() {
+        "start it with setsid in the place of nohup, or give --watch FILE and change that file"
+    } else {
+        "a change of what is watched still does; or start it with setsid in the place of nohup"
+    };
+    format!("SIGHUP is ignored, as under nohup, and will not start the next version: {instead}")
 }
 
 fn add_checks(app: &mut App, shared: &Arc<Shared>) {
@@ -353,8 +365,8 @@ fn add_checks(app: &mut App, shared: &Arc<Shared>) {
 }
 
 /// A plain task: the service does not live for its sake.
-fn watch(shared: &Arc<Shared>) -> io::Result<()> {
-    let mut watch = Watch::on(&shared.options.watch)?;
+async fn watch(shared: &Arc<Shared>) -> io::Result<()> {
+    let mut watch = watch::on(&shared.options.watch).await?;
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         loop {

@@ -328,3 +328,14 @@ pub(super) fn on_runtime(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as the `AsyncFd` has it.
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
+
+/// Whether whoever started us set this signal to be ignored, as `nohup` does.
+pub(super) fn is_ignored(signal: Signal) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null new action only asks; the old one is written to a place of the right type, for which all-zero is a
+    // valid value too.
+    unsafe {
+        libc::sigaction(signal.0, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}

@@ -1,160 +1,156 @@
-//! `--watch`: a change under a path, heard from the kernel.
+//! `--watch`: a change under a path, heard from the kernel as the library hears of it.
 
+use std::ffi::OsStr;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use tokio::io::unix::AsyncFd;
+use adieu::FileWatch;
 
-/// Editors and package managers change many files at once: a change counts when it has been quiet for so long.
-const QUIET: Duration = Duration::from_millis(200);
-
-/// What is watched.
-pub(super) struct Watch {
-    inotify: AsyncFd<OwnedFd>,
-    /// By watch descriptor: the folder, and the one name in it that counts if it is a file that is watched.
-    folders: Vec<(i32, PathBuf, Option<PathBuf>)>,
-}
-
-impl Watch {
-    /// On the runtime that calls it.
-    pub(super) fn on(paths: &[PathBuf]) -> io::Result<Self> {
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mut watch = Self {
-            inotify: super::sys::on_runtime(inotify)?,
-            folders: Vec::new(),
-        };
-        for path in paths {
-            let named = |error: io::Error| {
-                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-            };
-            let path = path.canonicalize().map_err(named)?;
-            if path.is_dir() {
-                watch.add_tree(&path).map_err(named)?;
-            } else if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
-                // The folder, because a file is usually replaced and not written to.
-                watch.add(folder, Some(name.into())).map_err(named)?;
-            }
-        }
-        Ok(watch)
-    }
-
-    fn add(&mut self, folder: &Path, name: Option<PathBuf>) -> io::Result<()> {
-        let flags = WatchFlags::CLOSE_WRITE
-            | WatchFlags::MOVED_TO
-            | WatchFlags::MOVED_FROM
-            | WatchFlags::CREATE
-            | WatchFlags::DELETE;
-        let number = inotify::add_watch(self.inotify.get_ref(), folder, flags)?;
-        self.folders.push((number, folder.to_owned(), name));
-        Ok(())
-    }
-
-    fn add_tree(&mut self, folder: &Path) -> io::Result<()> {
-        self.add(folder, None)?;
-        for entry in std::fs::read_dir(folder)? {
-            let entry = entry?;
-            // Links are not followed: they may lead in a circle.
-            if entry.file_type()?.is_dir() && counts(&entry.file_name().to_string_lossy()) {
-                self.add_tree(&entry.path())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Completes when something has changed, and no more does. Not cancel-safe: a change that was read is forgotten.
-    pub(super) async fn changed(&mut self) -> io::Result<()> {
-        while !self.read().await? {}
-        while let Ok(more) = tokio::time::timeout(QUIET, self.read()).await {
-            more?;
-        }
-        Ok(())
-    }
-
-    /// Waits for events and says whether one of them counts.
-    async fn read(&mut self) -> io::Result<bool> {
-        let mut seen = Vec::new();
-        {
-            let mut ready = self.inotify.readable().await?;
-            let mut buffer = [MaybeUninit::uninit(); 4_096];
-            let mut reader = inotify::Reader::new(self.inotify.get_ref(), &mut buffer);
-            loop {
-                match reader.next() {
-                    Ok(event) => {
-                        let name = event
-                            .file_name()
-                            .map(|it| it.to_string_lossy().into_owned());
-                        let is_folder = event.events().contains(ReadFlags::ISDIR);
-                        seen.push((event.wd(), name.unwrap_or_default(), is_folder));
-                    }
-                    Err(rustix::io::Errno::WOULDBLOCK) => break,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            ready.clear_ready();
-        }
-        let mut counted = false;
-        for (number, name, is_folder) in seen {
-            let watched: Vec<(PathBuf, Option<PathBuf>)> = self
-                .folders
-                .iter()
-                .filter(|(it, ..)| *it == number)
-                .map(|(_, folder, only)| (folder.clone(), only.clone()))
-                .collect();
-            for (folder, only) in watched {
-                match only {
-                    Some(only) => counted |= only.as_os_str() == name.as_str(),
-                    None if counts(&name) => {
-                        counted = true;
-                        if is_folder {
-                            // It may be gone again.
-                            let _ = self.add_tree(&folder.join(&name));
-                        }
-                    }
-                    None => {}
-                }
-            }
-        }
-        Ok(counted)
-    }
+/// Every file below the folders among these paths, too.
+pub(super) async fn on(paths: &[PathBuf]) -> io::Result<FileWatch> {
+    FileWatch::on_trees(paths, counts).await
 }
 
 /// What programs write for themselves is no change; watching it would restart for ever.
-fn counts(name: &str) -> bool {
+fn counts(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
     !name.starts_with('.') && !name.ends_with('~') && name != "__pycache__" && name != "target"
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::time::Duration;
+
     use super::*;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Self(tempfile::TempDir::new().expect("a folder"))
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn write(&self, name: &str) {
+            fs::write(self.path(name), "x").expect("written");
+        }
+
+        async fn watched(&self, name: &str) -> FileWatch {
+            on(&[self.path(name)]).await.expect("watched")
+        }
+
+        /// As the kubelet does it: a new folder, and one rename that makes it the current one.
+        fn swap(&self, mount: &str, version: &str) {
+            let mount = self.path(mount);
+            let data = mount.join(format!("..{version}"));
+            fs::create_dir(&data).expect("made");
+            fs::write(data.join("shop.toml"), version).expect("written");
+            symlink(format!("..{version}"), mount.join("..data_tmp")).expect("linked");
+            fs::rename(mount.join("..data_tmp"), mount.join("..data")).expect("swapped");
+        }
+
+        fn config_map(&self) {
+            fs::create_dir(self.path("mount")).expect("made");
+            self.swap("mount", "v1");
+            symlink("..data/shop.toml", self.path("mount/shop.toml")).expect("linked");
+        }
+    }
+
+    async fn changes(watch: &mut FileWatch) {
+        watch.changed().await.expect("still watched");
+    }
+
+    /// For longer than a change waits for more of it.
+    async fn is_quiet(watch: &mut FileWatch) {
+        let more = tokio::time::timeout(Duration::from_millis(500), watch.changed()).await;
+        assert!(more.is_err(), "something was told that is no change");
+    }
 
     #[tokio::test]
     async fn changes_that_count_are_heard() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let write = |name: &str| std::fs::write(folder.path().join(name), "x").unwrap();
-        write("app.py");
-        write("one.conf");
-        std::fs::create_dir(folder.path().join("__pycache__")).unwrap();
-        let mut tree = Watch::on(&[folder.path().to_owned()]).unwrap();
-        let mut one = Watch::on(&[folder.path().join("one.conf")]).unwrap();
-        write("__pycache__/app.pyc");
-        write(".swap");
-        // These alone would not be heard; this one is, in a folder that is new.
-        std::fs::create_dir(folder.path().join("new")).unwrap();
-        tree.changed().await.unwrap();
-        write("new/module.py");
-        tree.changed().await.unwrap();
-        // A file replaced, as an editor does it.
-        write("two.conf");
-        std::fs::rename(
-            folder.path().join("two.conf"),
-            folder.path().join("one.conf"),
-        )
-        .unwrap();
-        one.changed().await.unwrap();
-        assert!(Watch::on(&[folder.path().join("gone")]).is_err());
+        let folder = Folder::new();
+        folder.write("app.py");
+        fs::create_dir(folder.path("__pycache__")).expect("made");
+        let mut tree = folder.watched("").await;
+        fs::create_dir(folder.path("new")).expect("made");
+        changes(&mut tree).await;
+        folder.write("new/module.py");
+        changes(&mut tree).await;
+        fs::remove_file(folder.path("new/module.py")).expect("removed");
+        changes(&mut tree).await;
+    }
+
+    #[tokio::test]
+    async fn what_programs_write_for_themselves_is_none() {
+        let folder = Folder::new();
+        folder.write("app.py");
+        for name in ["__pycache__", "target", ".git"] {
+            fs::create_dir(folder.path(name)).expect("made");
+        }
+        let mut tree = folder.watched("").await;
+        for name in [
+            "__pycache__/app.pyc",
+            "target/app",
+            ".git/HEAD",
+            ".swap",
+            "app.py~",
+        ] {
+            folder.write(name);
+        }
+        is_quiet(&mut tree).await;
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_replaced_is_heard_of_each_time() {
+        let folder = Folder::new();
+        folder.write("one.conf");
+        let mut one = folder.watched("one.conf").await;
+        for _ in 0..2 {
+            folder.write("two.conf");
+            fs::rename(folder.path("two.conf"), folder.path("one.conf")).expect("replaced");
+            changes(&mut one).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_config_map_is_heard_of_at_every_swap() {
+        let folder = Folder::new();
+        folder.config_map();
+        let mut file = folder.watched("mount/shop.toml").await;
+        let mut mount = folder.watched("mount").await;
+        for version in ["v2", "v3", "v4"] {
+            folder.swap("mount", version);
+            changes(&mut file).await;
+            changes(&mut mount).await;
+        }
+        is_quiet(&mut file).await;
+        is_quiet(&mut mount).await;
+    }
+
+    #[tokio::test]
+    async fn links_in_a_circle_are_no_way() {
+        let folder = Folder::new();
+        folder.write("app.py");
+        symlink(folder.0.path(), folder.path("again")).expect("linked");
+        let mut tree = folder.watched("").await;
+        folder.write("app.py");
+        changes(&mut tree).await;
+        is_quiet(&mut tree).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_named() {
+        let gone = on(&[Path::new("/no/such/file").to_owned()]).await;
+        let problem = gone.expect_err("it is not there").to_string();
+        assert!(
+            problem.contains("/no/such/file cannot be watched"),
+            "{problem}"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Restarts after an end, and restarts without a gap.
 
+use adieu_load::Subject;
 use rustix::process::Signal;
 
-use crate::support::{Wrapper, run, state};
+use crate::support::{ADIEU, Wrapper, run, state};
 
 #[test]
 fn a_failure_is_borne_so_often() {
@@ -115,6 +116,67 @@ async fn a_changed_file_is_a_wish_for_the_next_generation() {
     assert_ne!(wrapper.line("pid ").await, first);
     wrapper.signal(Signal::TERM);
     wrapper.end().await;
+}
+
+/// Kubernetes swaps a link behind the file, and then the next one.
+#[tokio::test]
+async fn a_swapped_link_is_a_wish_for_the_next_generation() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let swap = |version: &str| {
+        std::fs::create_dir(path(version)).unwrap();
+        std::fs::write(path(version).join("shop.toml"), version).unwrap();
+        std::os::unix::fs::symlink(version, path("..data_tmp")).unwrap();
+        std::fs::rename(path("..data_tmp"), path("..data")).unwrap();
+    };
+    swap("..v1");
+    std::os::unix::fs::symlink("..data/shop.toml", path("shop.toml")).unwrap();
+    let file = path("shop.toml");
+    let file = file.to_str().unwrap();
+    let options = ["--listen", "tcp:127.0.0.1:0", "--watch", file];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
+    let mut before = wrapper.line("pid ").await;
+    wrapper.says(&format!("watching {file}")).await;
+    for version in ["..v2", "..v3"] {
+        swap(version);
+        let now = wrapper.line("pid ").await;
+        assert_ne!(now, before);
+        wrapper.says(" serves, pid ").await;
+        before = now;
+    }
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}
+
+/// Under `nohup` SIGHUP never comes: that is said, with what does the same.
+#[tokio::test]
+async fn an_ignored_hangup_is_told_of() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let start = |options: &str| {
+        let script =
+            format!("trap '' HUP; exec \"$0\" run {options} -- /usr/bin/python3 -c \"$1\"");
+        Subject::start("sh", ["-c", &script, ADIEU, SERVER]).unwrap()
+    };
+    let watched = format!(
+        "--listen tcp:127.0.0.1:0 --watch {}",
+        folder.path().display()
+    );
+    for (options, instead) in [
+        ("--listen tcp:127.0.0.1:0", "or give --watch FILE"),
+        (&watched, "a change of what is watched still does"),
+    ] {
+        let mut wrapper = Wrapper {
+            subject: start(options),
+        };
+        let said = wrapper.says("SIGHUP is ignored, as under nohup").await;
+        assert!(said.contains(instead), "{said}");
+        wrapper.line("pid ").await;
+        wrapper.signal(Signal::TERM);
+        assert_eq!(wrapper.code().await.0, 0);
+    }
+    // It asks for nothing without sockets.
+    let wrapper = Wrapper::start(&[], &["true"]);
+    assert!(!wrapper.code().await.1.contains("SIGHUP"));
 }
 
 /// Without sockets SIGHUP is the command's.

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 
-use super::watch::named;
+use super::watch::{Counts, Targets, named};
 use crate::{panics, sys};
 
 /// So many links in a path are a circle, for the kernel too.
@@ -27,6 +27,8 @@ const TRIES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Names {
     All,
+    /// Those that count, and these.
+    Counting(Vec<OsString>),
     These(Vec<OsString>),
 }
 
@@ -36,34 +38,44 @@ type Places = HashMap<PathBuf, Names>;
 pub(super) struct Beginning {
     inotify: OwnedFd,
     names: HashMap<i32, Names>,
+    counts: Option<Counts>,
 }
 
 impl Beginning {
     /// On the runtime that calls it.
     pub(super) fn begin(self) -> io::Result<Lookout> {
-        let Self { inotify, names } = self;
+        let Self {
+            inotify,
+            names,
+            counts,
+        } = self;
         // There is no other way to ask whether the runtime has its I/O enabled.
         let inotify = panics::quietly(|| sys::watch_readable(inotify))
             .map_err(|panic| io::Error::other(panic.message))??;
-        Ok(Lookout { inotify, names })
+        Ok(Lookout {
+            inotify,
+            names,
+            counts,
+        })
     }
 }
 
 pub(super) struct Lookout {
     inotify: AsyncFd<OwnedFd>,
     names: HashMap<i32, Names>,
+    counts: Option<Counts>,
 }
 
 impl Lookout {
     /// Looks out for these paths, which are absolute. Blocks for a moment.
-    pub(super) fn on(paths: &[PathBuf]) -> io::Result<Beginning> {
+    pub(super) fn on(targets: &Targets) -> io::Result<Beginning> {
         let mut tries = TRIES;
         loop {
-            let places = places(paths);
-            let beginning = watch(&places);
+            let places = places(targets);
+            let beginning = watch(&places, targets.below);
             tries -= 1;
             // What was replaced between the look and the watch was seen by neither.
-            if tries == 0 || self::places(paths) == places {
+            if tries == 0 || self::places(targets) == places {
                 return beginning;
             }
         }
@@ -106,13 +118,14 @@ impl Lookout {
         }
         match self.names.get(&number) {
             Some(Names::All) => true,
-            Some(Names::These(names)) => names.iter().any(|it| it == name),
+            Some(Names::Counting(_)) if self.counts.is_some_and(|counts| counts(name)) => true,
+            Some(Names::Counting(names) | Names::These(names)) => names.iter().any(|it| it == name),
             None => false,
         }
     }
 }
 
-fn watch(places: &Places) -> io::Result<Beginning> {
+fn watch(places: &Places, counts: Option<Counts>) -> io::Result<Beginning> {
     let none_left = |error: rustix::io::Errno| {
         io::Error::other(format!(
             "no file can be watched: {error}; fs.inotify.max_user_instances may be too low"
@@ -138,22 +151,58 @@ fn watch(places: &Places) -> io::Result<Beginning> {
             Err(
                 rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS,
             ) => {}
+            Err(rustix::io::Errno::NOSPC) => {
+                let full =
+                    "so many folders cannot be watched; fs.inotify.max_user_watches is too low";
+                return Err(named(folder, &io::Error::other(full)));
+            }
             Err(error) => return Err(named(folder, &error.into())),
         }
     }
-    Ok(Beginning { inotify, names })
+    Ok(Beginning {
+        inotify,
+        names,
+        counts,
+    })
 }
 
 /// The folders on the ways to these files, and the names in them that decide where the way goes on.
-fn places(paths: &[PathBuf]) -> Places {
+fn places(targets: &Targets) -> Places {
     let mut places = Places::new();
-    for path in paths {
-        walk(path, &mut places);
+    for path in &targets.paths {
+        match (walk(path, &mut places), targets.below) {
+            (Some(folder), Some(counts)) => note_tree(&folder, counts, &mut places),
+            (Some(folder), None) => drop(places.insert(folder, Names::All)),
+            (None, _) => {}
+        }
     }
     places
 }
 
-fn walk(path: &Path, places: &mut Places) {
+/// Everything below a folder. Links to folders are not followed: they may lead in a circle.
+fn note_tree(folder: &Path, counts: Counts, places: &mut Places) {
+    let names = places
+        .entry(folder.to_owned())
+        .or_insert_with(|| Names::Counting(Vec::new()));
+    if let Names::These(these) = names {
+        *names = Names::Counting(std::mem::take(these));
+    }
+    // Gone again, or not for us to read: then nothing in it can be told either.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type());
+        if !counts(&entry.file_name()) {
+            continue;
+        }
+        match kind {
+            Ok(kind) if kind.is_dir() => note_tree(&path, counts, places),
+            Ok(kind) if kind.is_symlink() && path.is_file() => drop(walk(&path, places)),
+            _ => {}
+        }
+    }
+}
+
+/// Notes the way to a file, and says which folder it is if it is one.
+fn walk(path: &Path, places: &mut Places) -> Option<PathBuf> {
     let mut way = parts(path);
     let mut here = PathBuf::from("/");
     let mut links = 0;
@@ -183,25 +232,23 @@ fn walk(path: &Path, places: &mut Places) {
                 links += 1;
                 match step.read_link() {
                     Ok(target) if links <= MOST_LINKS => way.extend(parts(&target)),
-                    _ => return,
+                    _ => return None,
                 }
             }
-            Ok(found) if way.is_empty() && found.is_dir() => {
-                places.insert(step, Names::All);
-                return;
-            }
+            Ok(found) if way.is_empty() && found.is_dir() => return Some(step),
             Ok(_) => here = step,
             // It may come: its folder will say so.
-            Err(_) => return,
+            Err(_) => return None,
         }
     }
+    None
 }
 
 fn note(places: &mut Places, folder: &Path, name: Option<OsString>) {
     let names = places
         .entry(folder.to_owned())
         .or_insert_with(|| Names::These(Vec::new()));
-    if let (Names::These(names), Some(name)) = (names, name)
+    if let (Names::These(names) | Names::Counting(names), Some(name)) = (names, name)
         && !names.contains(&name)
     {
         names.push(name);

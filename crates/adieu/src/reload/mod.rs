@@ -24,6 +24,8 @@ use crate::spawn;
 use crate::stop::Stop;
 
 pub(crate) use source::{Proposal, Source, Step};
+#[cfg(all(target_os = "linux", feature = "watch"))]
+pub use watch::FileWatch;
 pub use watched::{ReloadPart, Watched};
 
 use transaction::{Verdict, transact};

@@ -4,8 +4,9 @@
 //! has been quiet for a moment. So a file that is written to, replaced by a rename or swapped by a link, as Kubernetes
 //! does it with a whole folder, is one change each, and one that is gone for a moment is none.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -26,39 +27,101 @@ const QUIET: Duration = Duration::from_millis(200);
 /// And at the latest after this, if it is never quiet.
 const LATEST: Duration = Duration::from_secs(2);
 
-/// Paths, and what they stood for when somebody last looked.
-pub(super) struct Watch {
-    paths: Vec<PathBuf>,
+/// Files whose change somebody waits for, as [`ReloadPart::watch`](crate::ReloadPart::watch) does: for a program that
+/// wants to do something else then than to reload. On Linux; feature `watch`.
+///
+/// A file that is written, replaced by a rename, or led to by a link that is swapped, as in a ConfigMap of Kubernetes,
+/// has changed when it has been quiet for 200 ms. One that is removed has not, until it is there again. Nothing polls.
+///
+/// ```
+/// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+/// # let file = std::env::current_exe()?;
+/// let mut words = adieu::FileWatch::on([file]).await?;
+/// app.task("words", move |stop| async move {
+///     while let Some(changed) = stop.until(words.changed()).await {
+///         changed?;
+///         println!("the list of words has changed");
+///     }
+///     adieu::Result::Ok(())
+/// });
+/// # Ok(())
+/// # }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// #     adieu::scope("words").run(async |app| { setup(app).await?; app.shutdown().stop("seen"); Ok(()) }).await;
+/// # }
+/// ```
+#[must_use = "a change is heard by whoever awaits `changed`"]
+pub struct FileWatch {
+    targets: Targets,
+    /// What the paths stood for when somebody last looked.
     seen: Vec<Option<Print>>,
     lookout: Lookout,
 }
 
-impl Watch {
-    /// From here on no change is missed. Dropped half-way, it leaves nothing behind.
-    pub(super) async fn begin(paths: Vec<PathBuf>) -> io::Result<Self> {
+/// What is watched, and how deep.
+#[derive(Clone)]
+pub(super) struct Targets {
+    pub(super) paths: Vec<PathBuf>,
+    /// With folders below folders, as far as their names count.
+    pub(super) below: Option<Counts>,
+}
+
+pub(super) type Counts = fn(&OsStr) -> bool;
+
+impl FileWatch {
+    /// Watches these files; of a folder, what is directly in it. From here on no change is missed.
+    ///
+    /// Dropped half-way, it leaves nothing behind. A path that is not there is an error, because it is more often a slip
+    /// of the pen than a plan.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn on(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> io::Result<Self> {
+        let paths = paths.into_iter().map(Into::into).collect();
+        Self::begin(Targets { paths, below: None }).await
+    }
+
+    /// The same with everything below a folder whose name counts, and whose folders' names do: leave out what the program
+    /// itself writes there. Of a link in it, the file that it leads to is watched, and of one to a folder only where it leads.
+    ///
+    /// Dropped half-way, it leaves nothing behind.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn on_trees(
+        paths: impl IntoIterator<Item = impl Into<PathBuf>>,
+        counts: fn(&OsStr) -> bool,
+    ) -> io::Result<Self> {
+        let paths = paths.into_iter().map(Into::into).collect();
+        let below = Some(counts);
+        Self::begin(Targets { paths, below }).await
+    }
+
+    async fn begin(targets: Targets) -> io::Result<Self> {
         let look = move || {
-            let paths: Vec<_> = paths
-                .iter()
-                .map(std::path::absolute)
-                .collect::<Result<_, _>>()?;
-            // One that is not there is more often a slip of the pen than a plan.
-            for path in &paths {
+            let absolute = targets.paths.iter().map(std::path::absolute);
+            let targets = Targets {
+                paths: absolute.collect::<Result<_, _>>()?,
+                ..targets
+            };
+            for path in &targets.paths {
                 path.metadata().map_err(|error| named(path, &error))?;
             }
-            let lookout = Lookout::on(&paths)?;
-            Ok((lookout, prints(&paths), paths))
+            let lookout = Lookout::on(&targets)?;
+            Ok((lookout, targets.prints(), targets))
         };
-        let (lookout, seen, paths) = blocking(look).await?;
+        let (lookout, seen, targets) = blocking(look).await?;
         Ok(Self {
-            paths,
+            targets,
             seen,
             lookout: lookout.begin()?,
         })
     }
 
-    /// Completes when something has changed and it is quiet again. Dropped half-way, the change is still one the next
-    /// time.
-    async fn changed(&mut self) -> io::Result<()> {
+    /// Completes when something has changed and it is quiet again; an error is the end of it.
+    ///
+    /// Cancel-safe: dropped half-way, a change that is still there is one the next time.
+    pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             self.lookout.heard().await?;
             let latest = Instant::now() + LATEST;
@@ -68,8 +131,8 @@ impl Watch {
                 more?;
             }
             // A link may lead elsewhere now. First the new look-out, then the look: nothing is missed in between.
-            let paths = self.paths.clone();
-            let look = move || Ok((Lookout::on(&paths)?, prints(&paths)));
+            let targets = self.targets.clone();
+            let look = move || Ok((Lookout::on(&targets)?, targets.prints()));
             let (lookout, now) = blocking(look).await?;
             self.lookout = lookout.begin()?;
             let is_new =
@@ -120,42 +183,70 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(code).await?
 }
 
-/// What tells a file from another, and from itself before it was written to; of a folder, what is in it.
-#[derive(PartialEq, Eq)]
-enum Print {
-    File(Mark),
-    Folder(Vec<(OsString, Option<Mark>)>),
+impl std::fmt::Debug for FileWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FileWatch")
+            .field(&self.targets.paths)
+            .finish()
+    }
 }
 
-type Mark = (u64, u64, u64, (i64, i64), (i64, i64));
+/// What tells a file from another, and from itself before it was written to; of a folder, what is in it. Only its hash is
+/// kept: a tree may have many.
+type Print = u64;
 
-fn mark(file: &Metadata) -> Mark {
+impl Targets {
+    fn prints(&self) -> Vec<Option<Print>> {
+        let print = |path: &PathBuf| {
+            let found = path.metadata().ok()?;
+            let mut print = DefaultHasher::new();
+            match self.below {
+                _ if !found.is_dir() => mark(&found).hash(&mut print),
+                None => flat(path, &mut print)?,
+                Some(counts) => deep(path, counts, &mut print)?,
+            }
+            Some(print.finish())
+        };
+        self.paths.iter().map(print).collect()
+    }
+}
+
+fn mark(file: &Metadata) -> impl Hash {
     (
-        file.dev(),
-        file.ino(),
-        file.size(),
+        (file.dev(), file.ino(), file.size()),
         (file.mtime(), file.mtime_nsec()),
         (file.ctime(), file.ctime_nsec()),
     )
 }
 
-fn prints(paths: &[PathBuf]) -> Vec<Option<Print>> {
-    paths.iter().map(|path| print(path)).collect()
+fn flat(folder: &Path, print: &mut DefaultHasher) -> Option<()> {
+    for path in entries(folder)? {
+        path.file_name().hash(print);
+        path.metadata().ok().as_ref().map(mark).hash(print);
+    }
+    Some(())
 }
 
-fn print(path: &Path) -> Option<Print> {
-    let found = path.metadata().ok()?;
-    if !found.is_dir() {
-        return Some(Print::File(mark(&found)));
+/// A folder that cannot be read, or is gone again, is as an empty one.
+fn deep(folder: &Path, counts: Counts, print: &mut DefaultHasher) -> Option<()> {
+    for path in entries(folder)? {
+        if !path.file_name().is_some_and(counts) {
+            continue;
+        }
+        path.hash(print);
+        let is_link = path.is_symlink();
+        match path.metadata() {
+            Ok(found) if found.is_dir() && is_link => (found.dev(), found.ino()).hash(print),
+            Ok(found) if found.is_dir() => drop(deep(&path, counts, print)),
+            found => found.ok().as_ref().map(mark).hash(print),
+        }
     }
-    let mut entries: Vec<_> = std::fs::read_dir(path)
-        .ok()?
-        .flatten()
-        .map(|entry| {
-            let behind = entry.path().metadata();
-            (entry.file_name(), behind.ok().as_ref().map(mark))
-        })
-        .collect();
-    entries.sort();
-    Some(Print::Folder(entries))
+    Some(())
+}
+
+fn entries(folder: &Path) -> Option<Vec<PathBuf>> {
+    let found = std::fs::read_dir(folder).ok()?.flatten();
+    let mut paths: Vec<_> = found.map(|entry| entry.path()).collect();
+    paths.sort();
+    Some(paths)
 }

@@ -103,11 +103,11 @@ where
 async fn begin_watch(
     name: &Arc<str>,
     paths: Vec<std::path::PathBuf>,
-) -> Result<Option<super::watch::Watch>, Error> {
+) -> Result<Option<super::FileWatch>, Error> {
     if paths.is_empty() {
         return Ok(None);
     }
-    let watch = super::watch::Watch::begin(paths).await.map_err(|cause| {
+    let watch = super::FileWatch::on(paths).await.map_err(|cause| {
         Error::new(ErrorKind::Load {
             name: Arc::clone(name),
             cause: cause.into(),
