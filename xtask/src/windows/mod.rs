@@ -18,8 +18,9 @@ use wine::Wine;
 const HELP: &str = "\
 The Windows side, built on Linux and run in wine.
 
-usage: cargo xtask windows [library] [actor] [drill]
+usage: cargo xtask windows [check] [library] [actor] [drill]
 
+  check     the library with all its features and the command compile
   library   the library's tests that make sense there
   actor     a service that is asked to stop by every event of the console
   drill     `adieu drill` of a program, with Ctrl-Break; `adieu check`, `adieu health`
@@ -44,6 +45,7 @@ const NEEDS: &[Need] = &[
 ];
 
 const STEPS: &[Step] = &[
+    Step::thorough("check", |checkout| attempt(checkout, trial::check)),
     Step::thorough("library", |checkout| attempt(checkout, trial::library)),
     Step::thorough("actor", |checkout| attempt(checkout, trial::actor)),
     Step::thorough("drill", |checkout| attempt(checkout, trial::drill)),

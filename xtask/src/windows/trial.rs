@@ -10,7 +10,18 @@ use crate::runner;
 use crate::step::{Failure, Outcome};
 
 /// Features that need no server beside them.
-const FEATURES: &str = "axum,state,schedule,admin,testing";
+const FEATURES: &str = "axum,tls,state,schedule,watch,admin,testing";
+
+/// What people use there compiles with everything that can be asked of it.
+pub(super) fn check(checkout: &Checkout, toolchain: &Toolchain, _wine: &Wine) -> Outcome {
+    let mut cargo = toolchain.cargo(checkout, "check");
+    cargo.args(["--package", "adieu", "--all-features"]);
+    for package in ["adieu-check", "adieu-drill", "adieu-cli"] {
+        cargo.args(["--package", package]);
+    }
+    command::run(&mut cargo)?;
+    Ok("adieu with all features, adieu-check, adieu-drill, adieu-cli".to_owned())
+}
 
 /// The library's own tests, as far as they know no other system.
 pub(super) fn library(checkout: &Checkout, toolchain: &Toolchain, wine: &Wine) -> Outcome {
@@ -25,14 +36,14 @@ pub(super) fn library(checkout: &Checkout, toolchain: &Toolchain, wine: &Wine) -
     cargo.args([
         "--lib", "--test", "api", "--test", "state", "--test", "admin",
     ]);
-    runner::others(wine.runs(&mut cargo))
+    runner::others(wine.runs(checkout, &mut cargo))
 }
 
 /// A service, asked to stop by every event of the console.
 pub(super) fn actor(checkout: &Checkout, toolchain: &Toolchain, wine: &Wine) -> Outcome {
     let mut cargo = toolchain.cargo(checkout, "test");
     cargo.args(["--package", "fixture-actor", "--test", "windows"]);
-    runner::others(wine.runs(&mut cargo))
+    runner::others(wine.runs(checkout, &mut cargo))
 }
 
 /// The command: a drill with Ctrl-Break, and what else it does there.

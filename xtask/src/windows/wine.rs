@@ -54,9 +54,16 @@ impl Wine {
     }
 
     /// Lets cargo run what it has built.
-    pub(crate) fn runs<'command>(&self, cargo: &'command mut Command) -> &'command mut Command {
+    pub(crate) fn runs<'command>(
+        &self,
+        checkout: &Checkout,
+        cargo: &'command mut Command,
+    ) -> &'command mut Command {
         let target = TARGET.to_uppercase().replace('-', "_");
-        cargo.env(format!("CARGO_TARGET_{target}_RUNNER"), PROGRAM);
+        cargo
+            .env(format!("CARGO_TARGET_{target}_RUNNER"), PROGRAM)
+            // Snapshots are looked for from here; there is no cargo in there to ask.
+            .env("INSTA_WORKSPACE_ROOT", checkout.root());
         self.around(cargo)
     }
 
@@ -73,6 +80,8 @@ impl Wine {
             .env("WINEPREFIX", &self.prefix)
             .env("WINEPATH", &self.libraries)
             .env("WINEDEBUG", "-all")
+            // To find the lines of a panic takes it longer than some tests wait.
+            .env("RUST_BACKTRACE", "0")
             // No window is ever opened.
             .env_remove("DISPLAY")
     }
