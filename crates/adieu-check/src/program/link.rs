@@ -196,6 +196,9 @@ impl<'a> Linker<'a> {
     }
 
     fn attribute(&mut self, value: Entity, name: &str, depth: u32) -> Entity {
+        if let Some(read) = name.strip_prefix('?') {
+            return self.property(&value, read, depth);
+        }
         let found = match value {
             Entity::Module(module) => return self.in_module(module, name, depth),
             Entity::Class(class) => self.member(class, name, false, depth),
@@ -220,6 +223,21 @@ impl<'a> Linker<'a> {
                 self.annotated(function, depth)
             }
             other => other,
+        }
+    }
+
+    /// The function that reading an attribute runs.
+    fn property(&mut self, value: &Entity, name: &str, depth: u32) -> Entity {
+        let Entity::Instance(class) = *value else {
+            return Entity::Unknown;
+        };
+        match self.member(class, name, true, depth) {
+            Entity::Function(function)
+                if self.function(function).1.flags.has(FnFlags::PROPERTY) =>
+            {
+                Entity::Function(function)
+            }
+            _ => Entity::Unknown,
         }
     }
 

@@ -12,6 +12,7 @@
 //! | `queue.Queue()` | the value of that call: an instance |
 //! | `@7.fetch()!` | the value of awaiting that call |
 //! | `queue.Queue().get` | an attribute of that value |
+//! | `@7$2().?total` | the property that reading that attribute runs |
 //!
 //! Paths are cheap to build while walking a tree and are resolved once each in [`Linker`], when
 //! all files are known. [`Reach`] then spreads what blocks from callee to caller.
@@ -25,4 +26,4 @@ mod unit;
 pub(crate) use link::{Entity, Linker};
 pub(crate) use modules::{ModuleId, Modules};
 pub(crate) use reach::{Leaf, Reach, Target, Targets, blocks, runs, spoken};
-pub(crate) use unit::{Call, CallFlags, Class, CodeGrace, FnFlags, Function, Symbol, Unit};
+pub(crate) use unit::{Call, CallFlags, Class, CodeGrace, FnFlags, Function, NameId, Symbol, Unit};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::link::{Entity, Linker};
 use super::unit::{Call, CallFlags, FnFlags, Unit};
@@ -44,11 +44,12 @@ impl Targets {
     ) -> Targets {
         // Each worker keeps what it has resolved: few chunks share more than many would.
         let chunk = units.len().div_ceil(rayon::current_num_threads()).max(1);
+        let properties = &properties(units);
         let targets = units.par_chunks(chunk).flat_map_iter(|units| {
             let mut linker = linker.fresh();
             units
                 .iter()
-                .map(move |unit| decide(&mut linker, unit, leaf))
+                .map(move |unit| decide(&mut linker, unit, properties, leaf))
         });
         Targets(targets.collect())
     }
@@ -61,10 +62,20 @@ impl Targets {
     }
 }
 
+/// The names that mean a call when they are read.
+fn properties(units: &[Unit]) -> FxHashSet<&str> {
+    let functions = units.iter().flat_map(|unit| &unit.functions);
+    functions
+        .filter(|function| function.flags.has(FnFlags::PROPERTY))
+        .filter_map(|function| function.name.rsplit('.').next())
+        .collect()
+}
+
 /// The targets of one unit's names.
 fn decide(
     linker: &mut Linker<'_>,
     unit: &Unit,
+    properties: &FxHashSet<&str>,
     leaf: fn(&str) -> Option<Leaf>,
 ) -> Vec<Option<Target>> {
     let mut targets: Vec<Option<Target>> = vec![None; unit.names.len()];
@@ -75,6 +86,12 @@ fn decide(
             continue;
         }
         let path = unit.names.get(call.target);
+        // Most of what is read is no property, and need not be looked for.
+        if let Some((_, read)) = path.rsplit_once(".?")
+            && !properties.contains(read)
+        {
+            continue;
+        }
         targets[at] = match linker.resolve(path) {
             Entity::Function(number) => Some(Target::Function(number)),
             Entity::External(outside) => leaf(&outside).map(|leaf| Target::Leaf(leaf, outside)),

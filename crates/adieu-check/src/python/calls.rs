@@ -1,7 +1,7 @@
 //! The calls of a function, how they are made, and what they give away about the program.
 
 use ruff_python_ast::visitor::Visitor;
-use ruff_python_ast::{Expr, ExprCall, StmtWith};
+use ruff_python_ast::{Expr, ExprAttribute, ExprCall, StmtWith};
 use ruff_text_size::Ranged;
 
 use super::extract::{Frame, Reader};
@@ -71,14 +71,68 @@ impl<'a> Reader<'a, '_> {
         {
             self.refer(callback, CallFlags::default());
         }
+        let here = called_here(call, if has_path { &path } else { "" }, flags);
         self.buffer = path;
-        self.visit_expr(&call.func);
-        for argument in &call.arguments.args {
-            self.visit_with(argument, inner);
+        match &*call.func {
+            // A method that is called is no property that is read.
+            Expr::Attribute(method) => self.visit_expr(&method.value),
+            func => self.visit_expr(func),
         }
-        for keyword in &call.arguments.keywords {
-            self.visit_with(&keyword.value, inner);
+        let keywords = call.arguments.keywords.iter().map(|keyword| &keyword.value);
+        for argument in call.arguments.args.iter().chain(keywords) {
+            if here.is_some_and(|here| std::ptr::eq(here, argument)) {
+                self.run_here(argument, flags);
+            } else {
+                self.visit_with(argument, inner);
+            }
         }
+    }
+
+    /// A function among the arguments that runs now.
+    fn run_here(&mut self, argument: &'a Expr, flags: CallFlags) {
+        if let Expr::Lambda(lambda) = argument {
+            return self.visit_lambda_body(lambda);
+        }
+        self.visit_expr(argument);
+        let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
+            return;
+        };
+        let path = match argument {
+            Expr::Name(_) | Expr::Attribute(_) => self.scopes.path(argument),
+            Expr::Call(call) if is_partial(&call.func) => self.scopes.path(argument),
+            _ => None,
+        };
+        if let Some(path) = path.filter(|path| known::leads_somewhere(path)) {
+            let call = Call {
+                target: self.unit.names.add(&path),
+                place: self.place(argument),
+                flags,
+            };
+            self.unit.functions[function as usize].calls.push(call);
+        }
+    }
+
+    /// Reading an attribute of a class of the project runs a property. Whether it is one, only the linker knows.
+    pub(super) fn note_read(&mut self, attribute: &'a ExprAttribute) {
+        let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
+            return;
+        };
+        if !attribute.ctx.is_load() || !self.scopes.is_own(&attribute.value) {
+            return;
+        }
+        let mut path = std::mem::take(&mut self.buffer);
+        path.clear();
+        if self.scopes.path_into(&attribute.value, &mut path) && path.starts_with('@') {
+            path.push_str(".?");
+            path.push_str(attribute.attr.as_str());
+            let call = Call {
+                target: self.unit.names.add(&path),
+                place: self.place(&attribute.attr),
+                flags: CallFlags::default(),
+            };
+            self.unit.functions[function as usize].calls.push(call);
+        }
+        self.buffer = path;
     }
 
     /// A function among the arguments: given to a thread, or to the loop, which calls it itself.
@@ -279,22 +333,23 @@ fn is_join(func: &Expr) -> bool {
 }
 
 fn consumes(path: &str) -> bool {
-    matches!(
-        path.strip_prefix("builtins."),
-        Some(
-            "list"
-                | "tuple"
-                | "set"
-                | "sum"
-                | "any"
-                | "all"
-                | "next"
-                | "sorted"
-                | "dict"
-                | "max"
-                | "min"
-        )
-    )
+    path.strip_prefix("builtins.").is_some_and(known::consumes)
+}
+
+/// The function among the arguments that is called on the spot: for each element of what is iterated here, or to compare.
+fn called_here<'a>(call: &'a ExprCall, path: &str, flags: CallFlags) -> Option<&'a Expr> {
+    let key = || call.arguments.find_keyword("key").map(|key| &key.value);
+    match path {
+        "builtins.map" | "builtins.filter" if flags.has(CallFlags::ITERATED) => {
+            call.arguments.find_positional(0)
+        }
+        "functools.reduce" => call.arguments.find_positional(0),
+        "builtins.sorted" | "builtins.max" | "builtins.min" => key(),
+        _ => match &*call.func {
+            Expr::Attribute(attribute) if attribute.attr.as_str() == "sort" => key(),
+            _ => None,
+        },
+    }
 }
 
 /// Where the callback stands in a method that tells the event loop to call an ordinary function.

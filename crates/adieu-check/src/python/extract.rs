@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ruff_python_ast::token::{TokenKind, Tokens};
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Comprehension, ExceptHandler, Expr, Stmt, StmtTry, StmtWith};
+use ruff_python_ast::{Comprehension, ExceptHandler, Expr, ExprLambda, Stmt, StmtTry, StmtWith};
 use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ use super::paths::Scopes;
 use super::{rules, spelling};
 use crate::depth::{self, Syntax};
 use crate::finding::{Finding, Place};
-use crate::program::{CallFlags, ModuleId, Modules, Unit};
+use crate::program::{CallFlags, ModuleId, Modules, NameId, Unit};
 use crate::rule::{self, Code};
 use crate::source::Lines;
 use crate::suppress;
@@ -91,6 +91,7 @@ pub(crate) fn extract(
         mentions_stop: memchr::memmem::find(source.as_bytes(), b".stop()").is_some(),
         mentions_wait_closed: memchr::memmem::find(source.as_bytes(), b"wait_closed").is_some(),
         signal_calls: Vec::new(),
+        patched: Vec::new(),
         branch_depth: 0,
         finally_depth: 0,
         with_depth: 0,
@@ -98,6 +99,7 @@ pub(crate) fn extract(
         qualified: String::new(),
     };
     reader.visit_body(body);
+    reader.forget_patched();
     rules::on_module(&mut reader, body);
     reader.unit.names.seal();
     reader.unit
@@ -164,6 +166,8 @@ pub(crate) struct Reader<'a, 'm> {
     pub(crate) mentions_stop: bool,
     pub(crate) mentions_wait_closed: bool,
     pub(crate) signal_calls: Vec<rules::SignalCall>,
+    /// Functions of libraries in whose place the file puts others.
+    patched: Vec<NameId>,
     pub(super) branch_depth: u32,
     pub(super) finally_depth: u32,
     /// Inside `with`: perhaps a lock, and an await there would be new.
@@ -235,6 +239,42 @@ impl<'a> Reader<'a, '_> {
         self.finally_depth -= 1;
     }
 
+    pub(super) fn visit_lambda_body(&mut self, lambda: &'a ExprLambda) {
+        let mut names = FxHashMap::default();
+        if let Some(parameters) = &lambda.parameters {
+            bindings::collect_parameters(parameters, &mut names);
+        }
+        self.scopes.stack.push(Scope {
+            owner: Owner::Function(None),
+            names,
+        });
+        self.visit_expr(&lambda.body);
+        self.scopes.stack.pop();
+    }
+
+    /// What a file puts in the place of a library's function is not that function any more.
+    fn note_patched(&mut self, target: &'a Expr) {
+        if let Expr::Attribute(attribute) = target
+            && !self.scopes.is_own(&attribute.value)
+            && let Some(path) = self.scopes.path(target)
+            && !path.starts_with('@')
+        {
+            self.patched.push(self.unit.names.add(&path));
+        }
+    }
+
+    /// Wherever the file does so: whoever is called later calls the new one.
+    fn forget_patched(&mut self) {
+        let patched = std::mem::take(&mut self.patched);
+        if !patched.is_empty() {
+            for function in &mut self.unit.functions {
+                function
+                    .calls
+                    .retain(|call| !patched.contains(&call.target));
+            }
+        }
+    }
+
     pub(super) fn visit_comprehensions(
         &mut self,
         generators: &'a [Comprehension],
@@ -273,6 +313,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 let is_none = assign.value.is_none_literal_expr();
                 for target in &assign.targets {
                     self.visit_expr(target);
+                    self.note_patched(target);
                     self.assign(target, value.clone(), is_none);
                     self.note_grace_setting(target, &assign.value);
                 }
@@ -334,19 +375,10 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 self.visit_with(&inner.value, CallFlags::ITERATED);
             }
             Expr::Lambda(lambda) => {
-                let mut names = FxHashMap::default();
-                if let Some(parameters) = &lambda.parameters {
-                    bindings::collect_parameters(parameters, &mut names);
-                }
-                self.scopes.stack.push(Scope {
-                    owner: Owner::Function(None),
-                    names,
-                });
                 self.frames
                     .push(Frame::elsewhere(self.branch_depth, self.finally_depth));
-                self.visit_expr(&lambda.body);
+                self.visit_lambda_body(lambda);
                 self.frames.pop();
-                self.scopes.stack.pop();
             }
             Expr::ListComp(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
             Expr::SetComp(comp) => self.visit_comprehensions(&comp.generators, &[&comp.elt]),
@@ -367,6 +399,10 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                     self.scopes.make_local(name.id.as_str());
                 }
                 self.assign(&named.target, value, false);
+            }
+            Expr::Attribute(attribute) => {
+                self.note_read(attribute);
+                self.visit_expr(&attribute.value);
             }
             // Nothing inside can call.
             Expr::Name(_) | Expr::StringLiteral(_) | Expr::NumberLiteral(_) => {}

@@ -14,6 +14,42 @@ pub(crate) fn is_loop(path: &str) -> bool {
     )
 }
 
+/// Builtins that matter to some rule; a path for every `len` would only cost.
+pub(crate) fn is_builtin(name: &str) -> bool {
+    consumes(name)
+        || matches!(
+            name,
+            "open"
+                | "input"
+                | "exit"
+                | "quit"
+                | "staticmethod"
+                | "classmethod"
+                | "property"
+                | "print"
+                | "map"
+                | "filter"
+        )
+}
+
+/// Builtins that iterate what they are given, on the spot.
+pub(crate) fn consumes(builtin: &str) -> bool {
+    matches!(
+        builtin,
+        "list"
+            | "tuple"
+            | "set"
+            | "sum"
+            | "any"
+            | "all"
+            | "next"
+            | "sorted"
+            | "dict"
+            | "max"
+            | "min"
+    )
+}
+
 /// First segments of every path this file knows: other outside calls need not be remembered.
 pub(crate) fn is_known_root(root: &str) -> bool {
     matches!(

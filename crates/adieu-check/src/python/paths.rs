@@ -10,32 +10,6 @@ use crate::program::ModuleId;
 /// Longer paths name nothing we know.
 const LONGEST: usize = 200;
 
-/// Builtins that matter to some rule; a path for every `len` would only cost.
-fn is_builtin(name: &str) -> bool {
-    matches!(
-        name,
-        "open"
-            | "input"
-            | "exit"
-            | "quit"
-            | "staticmethod"
-            | "classmethod"
-            | "property"
-            | "print"
-            | "list"
-            | "tuple"
-            | "set"
-            | "sum"
-            | "any"
-            | "all"
-            | "next"
-            | "sorted"
-            | "dict"
-            | "max"
-            | "min"
-    )
-}
-
 /// Everything needed to say what a name means at some point of a file.
 pub(crate) struct Scopes<'a, 'm> {
     pub(crate) position: Position<'m>,
@@ -75,7 +49,7 @@ impl<'a> Scopes<'a, '_> {
             Some(Some(path)) => out.push_str(path),
             Some(None) => self.own(name, out),
             // A star import hardly ever hides a builtin.
-            None if is_builtin(name) => {
+            None if known::is_builtin(name) => {
                 out.push_str("builtins.");
                 out.push_str(name);
             }
@@ -85,6 +59,32 @@ impl<'a> Scopes<'a, '_> {
             None => return false,
         }
         true
+    }
+
+    /// Whether a path that begins with this name could lead into the project.
+    fn may_be_own(&self, name: &str) -> bool {
+        let is_own = |path: &Option<Box<str>>| match path {
+            Some(path) => path.starts_with('@'),
+            None => false,
+        };
+        match self.stack.iter().rev().find_map(|it| it.names.get(name)) {
+            Some(bound) => is_own(bound),
+            None => match self.top.get(name) {
+                Some(path) => path.is_none() || is_own(path),
+                None => self.has_star,
+            },
+        }
+    }
+
+    /// The same of an expression, without spelling its path.
+    pub(crate) fn is_own(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Name(name) => self.may_be_own(name.id.as_str()),
+            Expr::Attribute(attribute) => self.is_own(&attribute.value),
+            Expr::Call(call) => self.is_own(&call.func),
+            Expr::Await(inner) => self.is_own(&inner.value),
+            _ => false,
+        }
     }
 
     fn own(&self, name: &str, out: &mut String) {

@@ -125,6 +125,10 @@ fn standard(rest: &str) -> Option<Leaf> {
                 | "File().read_to_string"
                 | "File().read_to_end"
                 | "File().write_all"
+                | "File().read_line"
+                | "File().read_until"
+                | "File().lines"
+                | "File().split"
                 | "DirBuilder().create"
         );
         return blocks.then_some(FILE);
@@ -151,9 +155,13 @@ fn standard(rest: &str) -> Option<Leaf> {
     match rest {
         "io.stdin().read_line"
         | "io.stdin().lines"
+        | "io.stdin().read"
+        | "io.stdin().read_exact"
+        | "io.stdin().read_until"
+        | "io.stdin().read_to_end"
         | "io.stdin().read_to_string"
-        | "io.stdin().lock().read_line"
-        | "io.stdin().lock().lines" => Some(INPUT),
+        | "io.stdin().split"
+        | "io.stdin().bytes" => Some(INPUT),
         "thread.sleep" | "thread.sleep_until" => Some(SLEEP),
         "net.TcpStream.connect"
         | "net.TcpStream.connect_timeout"
@@ -163,10 +171,23 @@ fn standard(rest: &str) -> Option<Leaf> {
         | "net.TcpStream().read_to_string"
         | "net.TcpStream().read"
         | "net.TcpStream().read_exact"
+        | "net.TcpStream().read_line"
+        | "net.TcpStream().read_until"
+        | "net.TcpStream().lines"
+        | "net.TcpStream().split"
+        | "net.TcpStream().bytes"
         | "net.TcpStream().write_all"
         | "net.UdpSocket().recv"
         | "net.UdpSocket().recv_from" => Some(NETWORK),
-        "process.Command().output"
+        "process.Child().stdout.lines"
+        | "process.Child().stdout.read_line"
+        | "process.Child().stdout.read_to_string"
+        | "process.Child().stdout.read_to_end"
+        | "process.Child().stderr.lines"
+        | "process.Child().stderr.read_line"
+        | "process.Child().stderr.read_to_string"
+        | "process.Child().stderr.read_to_end"
+        | "process.Command().output"
         | "process.Command().status"
         | "process.Child().wait"
         | "process.Child().wait_with_output" => Some(PROCESS),
@@ -205,6 +226,7 @@ const TRANSPARENT: &[&str] = &[
     "with_context()",
     "ok()",
     "deref()",
+    "try_clone()",
 ];
 
 /// Constructors: what they give is an instance of what they are called on.
@@ -270,6 +292,7 @@ pub(crate) fn spell(path: &str) -> Option<String> {
 
 /// Other spellings, and what well-known functions give.
 const RENAMED: &[(&str, &str)] = &[
+    ("std.io.stdin().lock()", "std.io.stdin()"),
     ("std.thread.spawn()", "std.thread.JoinHandle()"),
     ("std.thread.Builder().spawn()", "std.thread.JoinHandle()"),
     ("std.process.Command().spawn()", "std.process.Child()"),

@@ -136,9 +136,13 @@ impl Scopes<'_> {
                         | "std.rc.Rc.new"
                         | "std.rc.Rc.clone"
                         | "std.boxed.Box.new"
+                        | "std.io.BufReader.new"
+                        | "std.io.BufReader.with_capacity"
+                        | "std.io.BufWriter.new"
                 );
                 if wraps {
-                    return call.args.first().and_then(|inner| self.path(inner));
+                    // The capacity of a buffer comes first.
+                    return call.args.last().and_then(|inner| self.path(inner));
                 }
                 Some(format!("{callee}()"))
             }

@@ -81,6 +81,16 @@ impl Project {
         text.replace(&format!("{}/", self.path().display()), "")
     }
 
+    /// Where each finding stands, and its rule: `app.py:3 ADP101`.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let root = format!("{}/", self.path().display());
+        let told = |finding: &Finding| {
+            let path = finding.path.strip_prefix(&*root).unwrap_or(&finding.path);
+            format!("{path}:{} {}", finding.place.line, finding.code.as_str())
+        };
+        self.outcome().findings.iter().map(told).collect()
+    }
+
     /// The codes found, in order, each once.
     pub(crate) fn codes(&self) -> Vec<&'static str> {
         let mut codes: Vec<&'static str> = self
