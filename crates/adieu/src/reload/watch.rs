@@ -42,12 +42,12 @@ const LATEST: Duration = Duration::from_secs(2);
 ///         changed?;
 ///         println!("the list of words has changed");
 ///     }
-///     adieu::Result::Ok(())
+///     Ok::<_, std::io::Error>(())
 /// });
 /// # Ok(())
 /// # }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// #     adieu::scope("words").run(async |app| { setup(app).await?; app.shutdown().stop("seen"); Ok(()) }).await;
+/// #     adieu::scope("words").run(async |app| { setup(app).await?; app.shutdown_handle().stop("seen"); Ok(()) }).await;
 /// # }
 /// ```
 #[must_use = "a change is heard by whoever awaits `changed`"]
