@@ -29,6 +29,8 @@ mod core;
 #[cfg(doctest)]
 mod doctests;
 mod duration;
+#[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
+mod engine;
 mod error;
 #[cfg(feature = "axum")]
 mod extract;

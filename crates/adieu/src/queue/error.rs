@@ -48,6 +48,13 @@ impl QueueError {
     }
 }
 
+#[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
+impl From<crate::engine::Unusable> for QueueError {
+    fn from(unusable: crate::engine::Unusable) -> Self {
+        Self::refused(unusable.to_string())
+    }
+}
+
 impl fmt::Display for QueueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)

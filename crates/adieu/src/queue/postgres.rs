@@ -11,13 +11,14 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Row};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::contract::{Delivery, Queue};
 use super::error::QueueError;
+use crate::engine::postgres::{Address, about_tls};
 use crate::stop::Stop;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -25,8 +26,8 @@ const LEASE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 const CHANNEL: &str = "adieu_jobs";
 
-/// What exists is left as it is: to replace a trigger needs a stronger lock than the index has taken, and whoever asks
-/// for more while others work waits for them as they wait for it.
+/// What exists is left as it is, and is not locked: to make an index waits for all who write, and holds up all who come
+/// after, even if it is there already; to replace a trigger asks for more than that, while others wait for us.
 const TABLE: &str = "
     SELECT pg_advisory_xact_lock(7022117451962401);
     CREATE TABLE IF NOT EXISTS adieu_jobs (
@@ -39,10 +40,15 @@ const TABLE: &str = "
         dead_since timestamptz,
         reason text
     );
-    CREATE INDEX IF NOT EXISTS adieu_jobs_due ON adieu_jobs (queue, due, id) WHERE dead_since IS NULL;
     CREATE OR REPLACE FUNCTION adieu_jobs_added() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_notify(''adieu_jobs'', NEW.queue); RETURN NULL; END';
     DO $$ BEGIN
+        IF NOT EXISTS (
+            SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+            WHERE indrelid = 'adieu_jobs'::regclass AND relname = 'adieu_jobs_due'
+        ) THEN
+            CREATE INDEX adieu_jobs_due ON adieu_jobs (queue, due, id) WHERE dead_since IS NULL;
+        END IF;
         IF NOT EXISTS (
             SELECT FROM pg_trigger WHERE tgrelid = 'adieu_jobs'::regclass AND tgname = 'adieu_jobs_added'
         ) THEN
@@ -158,26 +164,19 @@ impl PostgresQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        // The error of the parser may quote what it could not read, and the password is in there.
-        let options: PgConnectOptions = url.parse().map_err(|_| {
-            let what = "the address of the queue is not one of PostgreSQL, like postgres://user:password@host/database";
-            QueueError::refused(what)
-        })?;
-        let server = format!(
-            "PostgreSQL at {}:{}",
-            options.get_host(),
-            options.get_port()
-        );
+        let Address {
+            options,
+            what: server,
+        } = Address::read(url)?;
         // First without the pool, which would try again and again and then only say that it timed out.
         let first = timeout(PATIENCE, PgConnection::connect_with(&options)).await;
         let first = first.unwrap_or_else(|late| Err(sqlx::Error::Io(late.into())));
         match first {
             Ok(connection) => drop(connection.close().await),
             Err(error) => {
-                return Err(QueueError::failed(
-                    format!("cannot open a queue on {server}"),
-                    error,
-                ));
+                let what = about_tls(&server, &error)
+                    .unwrap_or_else(|| format!("cannot open a queue on {server}"));
+                return Err(QueueError::failed(what, error));
             }
         }
         let pool = PgPoolOptions::new()

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use super::contract::{Delivery, Queue};
 use super::error::QueueError;
+use crate::engine::redis::{Address, about_tls};
 use crate::stop::Stop;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -238,18 +239,18 @@ impl RedisQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        // The error of the parser may quote what it could not read, and the password is in there.
-        let client = Client::open(url).map_err(|_| {
-            let what = "the address of the queue is not one of Redis, like redis://user:password@host:6379/0";
-            QueueError::refused(what)
-        })?;
-        let server = format!("Redis at {}", client.get_connection_info().addr());
+        let address = Address::read(url)?;
+        let (client, server) = (address.client, address.what);
         // First without the manager, which would try again and again.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
         let first = client.get_multiplexed_async_connection_with_config(&config);
-        let refused = |error| QueueError::failed(format!("cannot open a queue on {server}"), error);
+        let refused = |error| {
+            let what = about_tls(&server, &error)
+                .unwrap_or_else(|| format!("cannot open a queue on {server}"));
+            QueueError::failed(what, error)
+        };
         drop(first.await.map_err(refused)?);
         let connection = manager(&client, Some(PATIENCE)).map_err(refused)?;
         let shared = Arc::new(Shared {

@@ -136,6 +136,13 @@ impl StoreError {
     }
 }
 
+#[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
+impl From<crate::engine::Unusable> for StoreError {
+    fn from(unusable: crate::engine::Unusable) -> Self {
+        Self::refused(unusable.what, unusable.how)
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {

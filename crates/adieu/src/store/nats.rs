@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream};
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectError, ConnectErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
 use super::error::StoreError;
+use crate::engine::nats::{Address, about_tls};
 use crate::error::BoxError;
 
 /// How long the server may take to accept us, and to answer.
@@ -56,7 +57,8 @@ struct Kept {
 }
 
 impl NatsStore {
-    /// Connects to the server at `url`, as in `nats://user:password@host:4222`.
+    /// Connects to the server at `url`, as in `nats://user:password@host:4222`. `tls://` encrypts the way there, and
+    /// `?sslrootcert=FILE` names who signs the server's certificate.
     ///
     /// Fails at once, and says why, if the server does not answer, refuses us, or has no such bucket.
     pub fn connect(url: impl Into<String>) -> NatsConnect {
@@ -82,31 +84,16 @@ impl NatsConnect {
     }
 
     async fn open(self) -> Result<NatsStore, StoreError> {
-        // The error of the parser may quote what it could not read, and the password is in there.
-        let address: ServerAddr = self.url.parse().map_err(|_| {
-            let how = "it should look like nats://user:password@host:4222";
-            StoreError::refused("the address of NATS cannot be read", how)
-        })?;
-        let what = format!("NATS at {}:{}", address.host(), address.port());
-        let mut options = ConnectOptions::new()
+        let Address {
+            address,
+            options,
+            what,
+        } = Address::read(&self.url)?;
+        let connecting = options
             .connection_timeout(CONNECT)
-            .request_timeout(Some(ANSWER));
-        // The client does not look for them in the address by itself.
-        if let (Some(user), Some(password)) = (address.username(), address.password()) {
-            options = options.user_and_password(decoded(user), decoded(password));
-        }
-        let client = options
-            .connect(address)
-            .await
-            .map_err(|error| match error.kind() {
-                ConnectErrorKind::Authentication
-                | ConnectErrorKind::AuthorizationViolation
-                | ConnectErrorKind::Tls
-                | ConnectErrorKind::ServerParse => {
-                    StoreError::refused(format!("{what} says no"), error)
-                }
-                _ => StoreError::unavailable(&*what, error),
-            })?;
+            .request_timeout(Some(ANSWER))
+            .connect(address);
+        let client = connecting.await.map_err(|error| explain(&what, error))?;
         let mut context = jetstream::new(client.clone());
         context.set_timeout(ANSWER);
         let found = context.get_key_value(&*self.bucket).await;
@@ -129,6 +116,19 @@ impl NatsConnect {
             bucket,
             what,
         })
+    }
+}
+
+/// Tells what may pass from what will not.
+fn explain(what: &str, error: ConnectError) -> StoreError {
+    if let Some(advice) = about_tls(what, &error) {
+        return StoreError::refused(advice, error);
+    }
+    match error.kind() {
+        ConnectErrorKind::Authentication
+        | ConnectErrorKind::AuthorizationViolation
+        | ConnectErrorKind::ServerParse => StoreError::refused(format!("{what} says no"), error),
+        _ => StoreError::unavailable(what, error),
     }
 }
 
@@ -277,22 +277,6 @@ fn name(key: &str) -> String {
     name
 }
 
-/// What stands behind `%` and a number in an address.
-fn decoded(part: &str) -> String {
-    let bytes = part.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let number = part
-            .get(at + 1..at + 3)
-            .filter(|_| byte == b'%')
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        plain.push(number.unwrap_or(byte));
-        at += if number.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,12 +286,5 @@ mod tests {
         assert_eq!(name("schedule/digest"), "schedule/digest");
         assert_eq!(name("a.b *>"), "a=2Eb=20=2A=3E");
         assert_ne!(name("=2E"), name("."));
-    }
-
-    #[test]
-    fn passwords_may_have_any_letter() {
-        assert_eq!(decoded("p%40ss%3Aw%c3%bcrd"), "p@ss:würd");
-        assert_eq!(decoded("100%"), "100%");
-        assert_eq!(decoded("%zz%4"), "%zz%4");
     }
 }

@@ -4,12 +4,13 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use tokio::time::timeout;
 
 use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
 use super::error::StoreError;
+use crate::engine::postgres::{Address, about_tls};
 
 /// How long the server may take to accept us.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -60,7 +61,8 @@ pub struct PostgresConnect {
 }
 
 impl PostgresStore {
-    /// Connects to the server at `url`, as in `postgres://user:password@host/database`.
+    /// Connects to the server at `url`, as in `postgres://user:password@host/database`. With the feature `tls`,
+    /// `?sslmode=verify-full` encrypts the way there, and `&sslrootcert=FILE` names who signs the server's certificate.
     ///
     /// Fails at once, and says why, if the server does not answer, refuses us, or has no such table.
     pub fn connect(url: impl Into<String>) -> PostgresConnect {
@@ -86,14 +88,8 @@ impl PostgresConnect {
     }
 
     async fn open(self) -> Result<PostgresStore, StoreError> {
-        // The error of the parser may quote what it could not read, and the password is in there.
-        let options: PgConnectOptions = self.url.parse().map_err(|_| {
-            let how = "it should look like postgres://user:password@host:5432/database";
-            StoreError::refused("the address of PostgreSQL cannot be read", how)
-        })?;
+        let Address { options, what } = Address::read(&self.url)?;
         let table = quoted(&self.table)?;
-        let (host, port) = (options.get_host(), options.get_port());
-        let what = format!("PostgreSQL at {host}:{port}");
         // One connection by itself first: a pool would try again for a while before it says why.
         let connecting = PgConnection::connect_with(&options);
         let mut connection = timeout(CONNECT, connecting)
@@ -282,6 +278,9 @@ fn no_table(what: &str, table: &str, error: sqlx::Error) -> StoreError {
 
 /// Tells what may pass from what will not.
 fn explain(what: &str, error: sqlx::Error) -> StoreError {
+    if let Some(advice) = about_tls(what, &error) {
+        return StoreError::refused(advice, error);
+    }
     let passes = match &error {
         sqlx::Error::Io(_)
         | sqlx::Error::PoolTimedOut

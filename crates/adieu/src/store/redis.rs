@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ConnectionAddr, ErrorKind, RedisError, Script, ServerErrorKind};
+use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 
 use super::contract::{Entry, Expected, Record, Store, StoreFuture, Version};
 use super::error::StoreError;
+use crate::engine::redis::{Address, about_tls};
 
 /// How long the server may take to accept us, and to answer.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -58,7 +59,8 @@ pub struct RedisConnect {
 }
 
 impl RedisStore {
-    /// Connects to the server at `url`, as in `redis://user:password@host/0`.
+    /// Connects to the server at `url`, as in `redis://user:password@host/0`. With the feature `tls`, `rediss://`
+    /// encrypts the way there, and `?sslrootcert=FILE` names who signs the server's certificate.
     ///
     /// Fails at once, and says why, if the server does not answer or refuses us.
     pub fn connect(url: impl Into<String>) -> RedisConnect {
@@ -81,16 +83,7 @@ impl RedisConnect {
     }
 
     async fn open(self) -> Result<RedisStore, StoreError> {
-        // The error of the parser may quote what it could not read, and the password is in there.
-        let client = Client::open(self.url).map_err(|_| {
-            let how = "it should look like redis://user:password@host:6379/0";
-            StoreError::refused("the address of Redis cannot be read", how)
-        })?;
-        let what = match client.get_connection_info().addr() {
-            ConnectionAddr::Tcp(host, port) => format!("Redis at {host}:{port}"),
-            ConnectionAddr::TcpTls { host, port, .. } => format!("Redis at {host}:{port}"),
-            other => format!("Redis at {other}"),
-        };
+        let Address { client, what } = Address::read(&self.url)?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(Some(ANSWER))
@@ -196,6 +189,9 @@ impl std::fmt::Debug for RedisConnect {
 
 /// Tells what may pass from what will not.
 fn explain(what: &str, error: RedisError) -> StoreError {
+    if let Some(advice) = about_tls(what, &error) {
+        return StoreError::refused(advice, error);
+    }
     let passes = error.is_io_error()
         || error.is_timeout()
         || error.is_connection_dropped()

@@ -2,6 +2,12 @@
 #![cfg(feature = "state")]
 
 mod conformance;
+#[cfg(all(
+    unix,
+    feature = "tls",
+    any(feature = "postgres", feature = "redis", feature = "nats")
+))]
+mod encrypted;
 mod file;
 #[cfg(unix)]
 mod full_disk;

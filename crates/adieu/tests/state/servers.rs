@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::conformance::{self, Cursor, cursor};
 
 /// How one kind of store is opened.
-trait Kind: Send + Sync + 'static {
+pub(crate) trait Kind: Send + Sync + 'static {
     type Store: Store + Clone;
 
     /// Makes its table or bucket if there is none.
@@ -279,6 +279,13 @@ async fn what_cannot_be_used_is_said<K: Kind>(server: &mut Server) -> Result<(),
         unread.contains("cannot be read: it should look like"),
         "{unread}"
     );
+    // A plain server that is asked for TLS: Redis says nothing to that, and is waited for in vain.
+    let plain = said(K::open(&server.tls_url("127.0.0.1", false)).await);
+    assert!(
+        plain.contains("TLS") || plain.contains("timed out"),
+        "{plain}"
+    );
+    assert!(!plain.contains(PASSWORD), "{plain}");
     server.stop();
     let unreachable = said(K::open(&server.url_with(wrong)).await);
     assert!(
@@ -295,7 +302,7 @@ async fn what_cannot_be_used_is_said<K: Kind>(server: &mut Server) -> Result<(),
 }
 
 /// The error with all its causes, in both ways of writing it.
-fn said<S>(opened: Result<S, BoxError>) -> String {
+pub(crate) fn said<S>(opened: Result<S, BoxError>) -> String {
     let Err(error) = opened else {
         panic!("it cannot be used")
     };
@@ -312,6 +319,8 @@ fn said<S>(opened: Result<S, BoxError>) -> String {
 mod postgres {
     use super::*;
     use adieu::PostgresStore;
+    #[cfg(feature = "tls")]
+    use adieu::queue::PostgresQueue;
 
     struct Postgres;
 
@@ -333,6 +342,49 @@ mod postgres {
         stands::<Postgres>(fixture_servers::postgres())
     }
 
+    #[cfg(feature = "tls")]
+    #[test]
+    fn postgresql_is_reached_in_secret() -> Result<(), BoxError> {
+        crate::encrypted::holds::<Postgres, _>(
+            fixture_servers::postgres_with_tls(),
+            async |url| PostgresQueue::create(url, "jobs").await,
+            async |queue| queue.push(b"one").await,
+        )
+    }
+
+    /// `require` asks no questions of whoever answers, unless it is told who may sign.
+    #[cfg(feature = "tls")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn postgresql_knows_the_modes_that_others_know() -> Result<(), BoxError> {
+        let server = match fixture_servers::postgres_with_tls() {
+            Ok(server) => server,
+            Err(absent) => {
+                println!("skipped: {absent}");
+                return Ok(());
+            }
+        };
+        let url = |mode: &str, name: &str, authority: bool| {
+            let url = server.tls_url(name, authority);
+            url.replace("sslmode=verify-full", &format!("sslmode={mode}"))
+        };
+        for (mode, name, authority, opens) in [
+            ("disable", "localhost", false, false),
+            ("require", "127.0.0.1", false, true),
+            ("require", "127.0.0.1", true, true),
+            ("verify-ca", "127.0.0.1", true, true),
+            ("verify-ca", "localhost", false, false),
+            ("verify-full", "127.0.0.1", true, false),
+            ("verify-full", "localhost", true, true),
+        ] {
+            let opened = Postgres::open(&url(mode, name, authority)).await;
+            assert_eq!(opened.is_ok(), opens, "{mode} {name} {authority}");
+        }
+        let other = url("require", "localhost", true).replace("authority.pem", "certificate.pem");
+        let text = said(Postgres::open(&other).await);
+        assert!(text.contains("do not agree on TLS"), "{text}");
+        Ok(())
+    }
+
     #[tokio::test]
     async fn a_table_is_a_name_and_nothing_else() {
         for table in ["", "a b", "1a", "a.b.c", "a\"; DROP TABLE b; --"] {
@@ -349,6 +401,8 @@ mod postgres {
 mod redis {
     use super::*;
     use adieu::RedisStore;
+    #[cfg(feature = "tls")]
+    use adieu::queue::RedisQueue;
 
     struct Redis;
 
@@ -364,12 +418,24 @@ mod redis {
     fn redis_stands_it_all() -> Result<(), BoxError> {
         stands::<Redis>(fixture_servers::redis())
     }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn redis_is_reached_in_secret() -> Result<(), BoxError> {
+        crate::encrypted::holds::<Redis, _>(
+            fixture_servers::redis_with_tls(),
+            async |url| RedisQueue::create(url, "jobs").await,
+            async |queue| queue.push(b"one").await,
+        )
+    }
 }
 
 #[cfg(feature = "nats")]
 mod nats {
     use super::*;
     use adieu::NatsStore;
+    #[cfg(feature = "tls")]
+    use adieu::queue::NatsQueue;
 
     struct Nats;
 
@@ -389,6 +455,16 @@ mod nats {
     #[test]
     fn nats_stands_it_all() -> Result<(), BoxError> {
         stands::<Nats>(fixture_servers::nats())
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn nats_is_reached_in_secret() -> Result<(), BoxError> {
+        crate::encrypted::holds::<Nats, _>(
+            fixture_servers::nats_with_tls(),
+            async |url| NatsQueue::create(url, "jobs").await,
+            async |queue| queue.push(b"one").await,
+        )
     }
 }
 

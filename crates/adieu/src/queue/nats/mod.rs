@@ -13,13 +13,14 @@ use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
 use async_nats::jetstream::stream::{Config as StreamConfig, RetentionPolicy};
 use async_nats::jetstream::{self, AckKind, Context, Message};
-use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr};
+use async_nats::{Client, Event, HeaderMap};
 use futures_util::future::try_join_all;
 use tokio::sync::watch;
 
 use self::pull::Puller;
 use super::contract::{Delivery, Queue};
 use super::error::QueueError;
+use crate::engine::nats::{Address, about_tls};
 use crate::error::BoxError;
 use crate::stop::Stop;
 
@@ -28,7 +29,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 const CONSUMER: &str = "adieu";
 
-/// A queue in a stream of NATS JetStream (2.10 or newer).
+/// A queue in a stream of NATS JetStream (tested with 2.9).
 ///
 /// For a queue `orders`, the stream is `orders` with the subject `orders`, and dead letters go to the stream
 /// `orders_dead`, subject `orders.dead`, with the reason in a header. To add a job from elsewhere: `nats publish
@@ -178,21 +179,11 @@ impl Site {
                 "`{name}` cannot name a queue on NATS: use letters, digits, `_` and `-`"
             )));
         }
-        // The error of the parser may quote what it could not read, and the password is in there.
-        let address: ServerAddr = url.parse().map_err(|_| {
-            let what =
-                "the address of the queue is not one of NATS, like nats://user:password@host:4222";
-            QueueError::refused(what)
-        })?;
-        let server = format!("NATS at {}:{}", address.host(), address.port());
-        // Not taken from the address by itself.
-        let options = match (address.username(), address.password()) {
-            (Some(user), Some(password)) => {
-                ConnectOptions::with_user_and_password(decoded(user), decoded(password))
-            }
-            (Some(token), None) => ConnectOptions::with_token(decoded(token)),
-            (None, _) => ConnectOptions::new(),
-        };
+        let Address {
+            address,
+            options,
+            what: server,
+        } = Address::read(url)?;
         let (count, connections) = watch::channel(0);
         let count = Arc::new(count);
         let connect = options
@@ -206,7 +197,9 @@ impl Site {
             .request_timeout(Some(PATIENCE))
             .connect(address);
         let client = connect.await.map_err(|error| {
-            QueueError::failed(format!("cannot open a queue on {server}"), error)
+            let what = about_tls(&server, &error)
+                .unwrap_or_else(|| format!("cannot open a queue on {server}"));
+            QueueError::failed(what, error)
         })?;
         let context = jetstream::new(client.clone());
         Ok(Self {
@@ -276,22 +269,6 @@ impl Site {
 
 fn failed(name: &str, server: &str, error: impl Into<BoxError>) -> QueueError {
     QueueError::failed(format!("queue `{name}` on {server}"), error)
-}
-
-/// An address has what would end it early as `%` and a number: `p%40ss` is `p@ss`.
-fn decoded(text: &str) -> String {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, after @ ..] = rest {
-        let number = after
-            .first_chunk::<2>()
-            .filter(|_| *byte == b'%')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        plain.push(number.unwrap_or(*byte));
-        rest = if number.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&plain).into_owned()
 }
 
 fn dead_stream(name: &str) -> String {
@@ -373,16 +350,5 @@ impl fmt::Debug for NatsQueue {
             .field("name", &self.name)
             .field("server", &self.server)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_may_have_any_letter() {
-        assert_eq!(decoded("p%40ss%3A%2f"), "p@ss:/");
-        assert_eq!(decoded("100%, %4"), "100%, %4");
     }
 }

@@ -1,0 +1,74 @@
+//! Where a Redis is.
+
+use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisError};
+
+use super::address::{self, Unusable};
+#[cfg(feature = "tls")]
+use super::provider;
+use super::tls;
+
+pub(crate) struct Address {
+    pub(crate) client: Client,
+    /// Which server this is, without its secrets.
+    pub(crate) what: String,
+}
+
+impl Address {
+    pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
+        // The error of the parser may quote what it could not read, and the password is in there.
+        let unread = |_: RedisError| {
+            let encrypted = ["rediss:", "valkeys:"];
+            if !cfg!(feature = "tls") && encrypted.iter().any(|scheme| url.starts_with(scheme)) {
+                return Unusable {
+                    what: "the address of Redis asks for TLS".to_owned(),
+                    how: "this program was built without it: use the feature `tls` of adieu"
+                        .to_owned(),
+                };
+            }
+            Unusable::unread("Redis", "redis://user:password@host:6379/0")
+        };
+        let (plain, authority) = address::authority(url)?;
+        let info = plain.into_connection_info().map_err(unread)?;
+        let what = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => format!("Redis at {host}:{port}"),
+            ConnectionAddr::TcpTls { host, port, .. } => format!("Redis at {host}:{port}"),
+            other => format!("Redis at {other}"),
+        };
+        #[cfg(feature = "tls")]
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            provider::choose();
+        }
+        let client = match authority {
+            None => Client::open(info).map_err(unread)?,
+            #[cfg(feature = "tls")]
+            Some(file) if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
+                let certificates = redis::TlsCertificates {
+                    client_tls: None,
+                    root_cert: std::fs::read(&file).ok(),
+                };
+                let built = Client::build_with_tls(info, certificates);
+                built.map_err(|error| Unusable {
+                    what: format!(
+                        "the certificate authority `{}` cannot be used",
+                        file.display()
+                    ),
+                    how: error.to_string(),
+                })?
+            }
+            Some(_) => {
+                return Err(Unusable {
+                    what: format!(
+                        "the address of {what} names a certificate authority and is not encrypted"
+                    ),
+                    how: "begin it with rediss://".to_owned(),
+                });
+            }
+        };
+        Ok(Self { client, what })
+    }
+}
+
+/// What to say if TLS is the trouble.
+pub(crate) fn about_tls(what: &str, error: &RedisError) -> Option<String> {
+    tls::is_the_trouble(error).then(|| tls::advice(what))
+}

@@ -1,0 +1,83 @@
+//! The way to a server with TLS: who shows the right certificate is believed, and nobody else.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use adieu::queue::{Job, Queue, QueueError};
+use adieu::{BoxError, StoreHandle};
+use fixture_servers::{Absent, PASSWORD, Server};
+
+use crate::conformance::{Cursor, cursor};
+use crate::servers::{Kind, said};
+
+/// What every engine has to stand. The server takes no connection that is not encrypted.
+pub(crate) fn holds<K: Kind, Q: Queue + Clone>(
+    server: Result<Server, Absent>,
+    queue: impl AsyncFn(&str) -> Result<Q, QueueError>,
+    push: impl AsyncFn(&Q) -> Result<(), QueueError>,
+) -> Result<(), BoxError> {
+    let mut server = match server {
+        Ok(server) => server,
+        Err(absent) => {
+            println!("skipped: {absent}");
+            return Ok(());
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let right = server.tls_url("localhost", true);
+        let jobs = queue(&right).await?;
+        push(&jobs).await?;
+        assert_eq!(one_job(jobs).await, "one");
+        let store = StoreHandle::new(K::open(&right).await?);
+        let state = store.state::<Cursor>("secret");
+        state.save(&cursor(1)).await?;
+        // Also when the connection is made anew.
+        server.stop();
+        server.start();
+        state.save(&cursor(2)).await?;
+        assert_eq!(state.load().await?.expect("it was saved").value, cursor(2));
+        let wrong_name = server.tls_url("127.0.0.1", true);
+        let nobody_known = server.tls_url("localhost", false);
+        let signed_nothing = right.replace("authority.pem", "certificate.pem");
+        for url in [&wrong_name, &nobody_known, &signed_nothing] {
+            for text in [
+                said(K::open(url).await),
+                said(queue(url).await.map_err(BoxError::from)),
+            ] {
+                assert!(text.contains("do not agree on TLS"), "{text}");
+                assert!(text.contains("certificate"), "{text}");
+                assert!(!text.contains(PASSWORD), "{text}");
+            }
+        }
+        let missing = right.replace("authority.pem", "no-such.pem");
+        for text in [
+            said(K::open(&missing).await),
+            said(queue(&missing).await.map_err(BoxError::from)),
+        ] {
+            assert!(text.contains("no-such.pem` cannot be used"), "{text}");
+            assert!(!text.contains(PASSWORD), "{text}");
+        }
+        Ok(())
+    })
+}
+
+/// Takes one job, and stops.
+async fn one_job(queue: impl Queue) -> String {
+    let seen = Arc::new(Mutex::new(String::new()));
+    let report = adieu::scope("encrypted")
+        .run(async |app| {
+            let (handle, seen) = (app.shutdown_handle(), Arc::clone(&seen));
+            app.consume("jobs", queue, move |job: Job| {
+                *seen.lock().expect("nobody panics") = job.text().into_owned();
+                handle.stop("seen");
+                async {}
+            });
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 0, "{report}");
+    seen.lock().expect("nobody panics").clone()
+}
