@@ -39,6 +39,8 @@ pub enum Unit {
     Instructions,
     /// So many a second.
     Rate,
+    /// Of a hundred.
+    Percent,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -9,7 +9,7 @@ use std::process::{ExitCode, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
-use crate::packages::{self, Need};
+use crate::packages::{self, FOR_TESTS, Need};
 use crate::step::Failure;
 use crate::{command, drills};
 
@@ -28,6 +28,9 @@ names; all that need no tool if none is given:
   idle       wake-ups of an idle service
   watchdog   what the watchdog costs
   checkpoint a checkpoint, beside the bare calls that make a file durable
+  queue      jobs a second from NATS, Redis and PostgreSQL, beside the raw clients; needs the servers
+  store      a save in NATS, Redis and PostgreSQL, beside the raw clients; needs the servers
+  schedules  a hundred thousand schedules: memory and lateness, beside two other schedulers
   count      instructions to spawn and finish a task; needs valgrind
   load       requests a second of the drill's load client; needs wrk
   run        `adieu run` until its command runs, and its memory; needs tini and dumb-init
@@ -59,7 +62,18 @@ const USUAL: &[&str] = &[
 ];
 const COUNT: &str = "count";
 /// Those that need a tool of somebody else's.
-const WITH_TOOLS: &[&str] = &[COUNT, "load", RUN, CLOAK, DRAIN];
+const WITH_TOOLS: &[&str] = &[
+    COUNT,
+    "load",
+    RUN,
+    CLOAK,
+    DRAIN,
+    "queue",
+    "store",
+    "schedules",
+];
+/// Those that are built only when they are asked for, because much comes with them.
+const ENGINES: &[&str] = &["queue", "store", "schedules"];
 const RUN: &str = "run";
 const CLOAK: &str = "cloak";
 const DRAIN: &str = "drain";
@@ -143,7 +157,10 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
 
 /// Whether all bars hold.
 fn measure(checkout: &Checkout, wish: &Wish<'_>) -> Result<bool, Failure> {
-    let build = ["build", "--release", "--package", "adieu-bench", "--bins"];
+    let mut build = vec!["build", "--release", "--package", "adieu-bench", "--bins"];
+    if wish.names.iter().any(|name| ENGINES.contains(name)) {
+        build.extend(["--features", "engines"]);
+    }
     let built = command::ask(
         checkout
             .cargo(build)
@@ -188,6 +205,7 @@ fn subjects(checkout: &Checkout, name: &str) -> Result<Vec<String>, Failure> {
             )?;
             Ok(vec!["--adieu".to_owned(), executable(&built, "adieu")?])
         }
+        "queue" | "store" => packages::provide(checkout, FOR_TESTS).map(|_| Vec::new()),
         CLOAK => drills::under_run(checkout),
         DRAIN => drills::drained(checkout),
         _ => Ok(Vec::new()),
@@ -247,6 +265,7 @@ fn row(finding: &Finding) -> [String; 8] {
     let unit = match finding.unit.as_str() {
         "us" => "µs",
         "rate" => "/s",
+        "percent" => "%",
         unit => unit,
     };
     let figure = |value: f64| match finding.kind.as_str() {

@@ -1,0 +1,197 @@
+//! Jobs a second through a consumer, beside the loop that a person writes with the raw client: fetch a batch, settle
+//! each job of it, fetch the next.
+//!
+//! Both work on the same real server, started here on the loopback, with as many jobs in hand and as many at a time.
+//! The jobs themselves are nothing, so that what remains is the queue. What the raw loop leaves out is what a consumer
+//! is for: leases, retries, dead letters, a stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use adieu::queue::{NatsQueue, PostgresQueue, Queue, QueueError, RedisQueue};
+use adieu_bench::{Duel, Finding, Unit, rounds};
+use async_nats::jetstream::consumer::PullConsumer;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use redis::aio::MultiplexedConnection;
+use redis::streams::StreamReadReply;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Row};
+use tokio::runtime::{Builder, Runtime};
+
+/// At a time.
+const CONCURRENCY: usize = 64;
+/// In hand.
+const BATCH: usize = 2 * CONCURRENCY;
+/// As many connections as the queue has.
+const POOL: u32 = 16;
+const BAR: f64 = 0.9;
+const NAME: &str = "bench";
+const PAYLOAD: &[u8] = b"nothing to do";
+
+type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Trouble> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    // The client of NATS starts tasks where it is made.
+    let _inside = runtime.enter();
+    nats(&runtime)?;
+    redis(&runtime)?;
+    postgres(&runtime)
+}
+
+fn nats(runtime: &Runtime) -> Result<(), Trouble> {
+    const JOBS: usize = 10_000;
+    let server = fixture_servers::nats()?;
+    let queue = runtime.block_on(NatsQueue::create(&server.url(), NAME))?;
+    let (user, password) = (fixture_servers::USER, fixture_servers::PASSWORD);
+    let options = async_nats::ConnectOptions::with_user_and_password(user.into(), password.into());
+    let client = runtime.block_on(options.connect(server.url()))?;
+    let context = async_nats::jetstream::new(client);
+    let consumer: PullConsumer =
+        runtime.block_on(context.get_consumer_from_stream("adieu", NAME))?;
+    let push = async || queue.push(PAYLOAD).await;
+    let ours = || filled(runtime, JOBS, &push, consume(queue.clone(), JOBS));
+    let raw = || filled(runtime, JOBS, &push, raw_nats(&consumer, JOBS));
+    tell("NATS", JOBS, Duel::new().with(ours).with(raw));
+    Ok(())
+}
+
+async fn raw_nats(consumer: &PullConsumer, jobs: usize) -> Result<(), Trouble> {
+    let mut left = jobs;
+    while left > 0 {
+        let batch = consumer.fetch().max_messages(BATCH).messages().await?;
+        let settling = batch.map(|job| async move { job?.double_ack().await });
+        let settled = settling.buffer_unordered(CONCURRENCY);
+        left -= settled.try_fold(0, async |sum, ()| Ok(sum + 1)).await?;
+    }
+    Ok(())
+}
+
+fn redis(runtime: &Runtime) -> Result<(), Trouble> {
+    const JOBS: usize = 20_000;
+    let server = fixture_servers::redis()?;
+    let queue = runtime.block_on(RedisQueue::create(&server.url(), NAME))?;
+    let client = redis::Client::open(server.url())?;
+    let connection = runtime.block_on(client.get_multiplexed_async_connection())?;
+    let push = async || queue.push(PAYLOAD).await;
+    let ours = || filled(runtime, JOBS, &push, consume(queue.clone(), JOBS));
+    let raw = || filled(runtime, JOBS, &push, raw_redis(&connection, JOBS));
+    tell("Redis", JOBS, Duel::new().with(ours).with(raw));
+    Ok(())
+}
+
+async fn raw_redis(connection: &MultiplexedConnection, jobs: usize) -> Result<(), Trouble> {
+    let mut left = jobs;
+    while left > 0 {
+        let mut ask = redis::cmd("XREADGROUP");
+        ask.arg(&["GROUP", "adieu", "raw", "COUNT"]).arg(BATCH);
+        ask.arg(&["STREAMS", NAME, ">"]);
+        let answer: StreamReadReply = ask.query_async(&mut connection.clone()).await?;
+        let entries: Vec<_> = answer.keys.into_iter().flat_map(|key| key.ids).collect();
+        left -= entries.len();
+        let settling = stream::iter(entries).map(|entry| {
+            let mut connection = connection.clone();
+            async move {
+                let mut settle = redis::pipe();
+                settle.cmd("XACK").arg(&[NAME, "adieu"]).arg(&entry.id);
+                settle.cmd("XDEL").arg(NAME).arg(&entry.id);
+                settle.query_async::<(u8, u8)>(&mut connection).await
+            }
+        });
+        let settled = settling.buffer_unordered(CONCURRENCY);
+        settled.try_for_each(async |_| Ok(())).await?;
+    }
+    Ok(())
+}
+
+fn postgres(runtime: &Runtime) -> Result<(), Trouble> {
+    const JOBS: usize = 5_000;
+    let server = fixture_servers::postgres()?;
+    let queue = runtime.block_on(PostgresQueue::create(&server.url(), NAME))?;
+    let pool = PgPoolOptions::new().max_connections(POOL);
+    let pool = runtime.block_on(pool.connect(&server.url()))?;
+    let push = async || queue.push(PAYLOAD).await;
+    let ours = || filled(runtime, JOBS, &push, consume(queue.clone(), JOBS));
+    let raw = || filled(runtime, JOBS, &push, raw_postgres(&pool, JOBS));
+    tell("PostgreSQL", JOBS, Duel::new().with(ours).with(raw));
+    Ok(())
+}
+
+async fn raw_postgres(pool: &PgPool, jobs: usize) -> Result<(), Trouble> {
+    let fetch = format!(
+        "WITH mine AS MATERIALIZED (
+             SELECT id FROM adieu_jobs WHERE queue = '{NAME}' AND dead_since IS NULL AND due <= now()
+             ORDER BY due, id LIMIT {BATCH} FOR UPDATE SKIP LOCKED
+         )
+         UPDATE adieu_jobs SET due = now() + make_interval(secs => 30), attempts = attempts + 1, holder = 1
+         FROM mine WHERE adieu_jobs.id = mine.id RETURNING adieu_jobs.id, adieu_jobs.payload"
+    );
+    let mut left = jobs;
+    while left > 0 {
+        let fetch = sqlx::query(AssertSqlSafe(fetch.clone()));
+        let rows = fetch.fetch_all(pool).await?;
+        left -= rows.len();
+        let settling = stream::iter(rows).map(|row| async move {
+            let settle = sqlx::query("DELETE FROM adieu_jobs WHERE id = $1 AND holder = 1");
+            settle.bind(row.try_get::<i64, _>(0)?).execute(pool).await
+        });
+        let settled = settling.buffer_unordered(CONCURRENCY);
+        settled.try_for_each(async |_| Ok(())).await?;
+    }
+    Ok(())
+}
+
+/// Fills the queue, and measures what empties it.
+fn filled(
+    runtime: &Runtime,
+    jobs: usize,
+    push: &impl AsyncFn() -> Result<(), QueueError>,
+    work: impl Future<Output = Result<(), Trouble>>,
+) -> Duration {
+    runtime.block_on(async {
+        let pushing = stream::iter(0..jobs).for_each_concurrent(256, async |_| {
+            push().await.expect("the server takes it");
+        });
+        pushing.await;
+        let begun = Instant::now();
+        work.await.expect("the server answers");
+        begun.elapsed()
+    })
+}
+
+/// A service that lives until all jobs are done and settled.
+async fn consume(queue: impl Queue, jobs: usize) -> Result<(), Trouble> {
+    let left = Arc::new(AtomicUsize::new(jobs));
+    let report = adieu::scope("bench")
+        .run(async |app| {
+            let handle = app.shutdown_handle();
+            app.consume("jobs", queue, move |_job| {
+                if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    handle.stop("done");
+                }
+                async {}
+            })
+            .concurrency(CONCURRENCY)
+            .prefetch(BATCH - CONCURRENCY);
+            Ok(())
+        })
+        .await;
+    match report.exit_code() {
+        0 => Ok(()),
+        _ => Err(report.to_string().into()),
+    }
+}
+
+fn tell(engine: &str, jobs: usize, duel: Duel<'_>) {
+    let [ours, raw] = duel.fight(rounds(5));
+    let rate = |nanos: f64| jobs as f64 / nanos * 1e9;
+    let case = format!("{engine}, {jobs} jobs");
+    Finding::value("queue", case, Unit::Rate, rate(ours))
+        .over("raw client", rate(raw))
+        .at_least(BAR)
+        .tell();
+}
