@@ -26,6 +26,10 @@ struct Flags {
     /// The whole time a stop may take, like 20s
     #[arg(long, value_name = "D", value_parser = adieu::parse_duration)]
     grace: Option<Duration>,
+    /// How long to wait for another process to let go of the folder, as the one that hands over to this one
+    /// (SIGUSR2) does; not at all if left out
+    #[arg(long, value_name = "D", value_parser = adieu::parse_duration)]
+    wait: Option<Duration>,
 }
 
 /// What survives.
@@ -51,7 +55,13 @@ fn main() -> adieu::Report {
 }
 
 async fn setup(app: &mut App, flags: Flags) -> adieu::Result {
-    let store = app.store(FileStore::open(flags.state)).await?;
+    let store = match flags.wait {
+        Some(patience) => {
+            let opening = FileStore::open_when_free(flags.state, patience);
+            app.store(opening).await?
+        }
+        None => app.store(FileStore::open(flags.state)).await?,
+    };
     let time = Duration::from_millis(flags.batch_ms);
     app.worker("importer", store, move |worker| import(worker, time));
     Ok(())
@@ -102,6 +112,7 @@ mod tests {
                 state: state.clone(),
                 batch_ms: 300,
                 grace: None,
+                wait: None,
             };
             setup(app, flags).await
         };
@@ -117,7 +128,7 @@ mod tests {
         let read = |words: &str| {
             Flags::try_parse_from(std::iter::once("x").chain(words.split_whitespace()))
         };
-        assert!(read("--state a --batch-ms 0 --grace 1m30s").is_ok());
+        assert!(read("--state a --batch-ms 0 --grace 1m30s --wait 1m").is_ok());
         for wrong in [
             "",
             "--state",

@@ -62,10 +62,16 @@ impl Worker {
         }
     }
 
+    /// The next line.
+    #[track_caller]
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line")
+    }
+
     /// The number in the next line, which must begin with this word.
     #[track_caller]
     pub(crate) fn number(&self, word: &str) -> u64 {
-        let line = self.lines.recv_timeout(PATIENCE).expect("a line");
+        let line = self.line();
         number(&line, word).unwrap_or_else(|| panic!("`{word} N`, not `{line}`"))
     }
 

@@ -3,6 +3,7 @@
 
 mod child;
 mod drill;
+mod handed_over;
 mod killed;
 mod refused;
 mod stopped;
