@@ -228,7 +228,16 @@ impl Core {
             .iter()
             .map(|part| (Arc::clone(&part.name), part.role))
             .collect();
-        Plan::new(self.terms, &parts)
+        #[cfg_attr(
+            not(feature = "admin"),
+            expect(unused_mut, reason = "nothing is added")
+        )]
+        let mut plan = Plan::new(self.terms, &parts);
+        #[cfg(feature = "admin")]
+        if let Some((.., last)) = plan.phases.last_mut() {
+            last.extend(self.office.names());
+        }
+        plan
     }
 
     /// Asks for the stop. Only the first request has an effect.

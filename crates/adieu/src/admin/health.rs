@@ -220,10 +220,13 @@ impl View {
         value["ended"] = ended.is_some().into();
         value["stage"] = self.stage().into();
         let listed = value["parts"].as_array_mut().into_iter().flatten();
-        for (listed, state) in listed.zip(&conditions) {
-            if !matches!(state.condition, Condition::Over(_)) {
+        // Behind the parts stand the admin ports, one of which is answering.
+        let conditions = conditions.iter().map(|state| state.condition);
+        for (listed, condition) in listed.zip(conditions.chain(std::iter::repeat(Condition::Ready)))
+        {
+            if !matches!(condition, Condition::Over(_)) {
                 listed["outcome"] = Value::Null;
-                listed["state"] = state.condition.name().into();
+                listed["state"] = condition.name().into();
             }
         }
         value

@@ -1,6 +1,8 @@
 //! What the admin port keeps in the service: the checks, and the ports that are open.
 
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
@@ -8,13 +10,27 @@ use super::check::Check;
 use crate::core::Core;
 use crate::error::Error;
 use crate::gate::Gate;
+use crate::lifecycle::{Outcome, Time};
+use crate::report::{PartKind, PartReport};
 
 #[derive(Default)]
 pub(crate) struct Office {
     checks: Mutex<Vec<Arc<Check>>>,
-    /// A gate for each port, open once its socket is closed.
-    ports: Mutex<Vec<Arc<Gate>>>,
+    ports: Mutex<Vec<Port>>,
 }
+
+/// A port that was opened.
+#[derive(Clone)]
+struct Port {
+    address: String,
+    place: &'static Location<'static>,
+    born: Time,
+    /// Open once the socket is closed.
+    closed: Arc<Gate>,
+}
+
+/// What a port is called in plan and report. It is no part that a stop knows of.
+const NAME: &str = "admin";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,17 +83,51 @@ impl Office {
         true
     }
 
-    pub(super) fn opened(&self) -> Arc<Gate> {
+    /// Counts a port in. The gate is to be opened when its socket is closed.
+    pub(super) fn opened(
+        &self,
+        address: String,
+        place: &'static Location<'static>,
+        born: Time,
+    ) -> Arc<Gate> {
         let closed = Arc::<Gate>::default();
-        lock(&self.ports).push(Arc::clone(&closed));
+        lock(&self.ports).push(Port {
+            address,
+            place,
+            born,
+            closed: Arc::clone(&closed),
+        });
         closed
+    }
+
+    /// The ports for the plan, where they stand behind everything else.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        lock(&self.ports).iter().map(|_| NAME.into()).collect()
+    }
+
+    /// The ports for the report. They answer until the process, or the scope, ends: whatever the stop has come to,
+    /// nothing is lost with them.
+    pub(crate) fn reports(&self, now: Time) -> Vec<PartReport> {
+        let report = |port: &Port| PartReport {
+            name: NAME.to_owned(),
+            kind: PartKind::Admin,
+            outcome: Outcome::Closed,
+            place: port.place.to_string(),
+            age: now.saturating_sub(port.born),
+            ending: Duration::ZERO,
+            restarts: 0,
+            failure: None,
+            blocking: false,
+            notes: vec![format!("on {}, closed last", port.address)],
+        };
+        lock(&self.ports).iter().map(report).collect()
     }
 
     /// Completes when every port is closed. Cancel-safe.
     pub(crate) async fn closed(&self) {
         let ports = lock(&self.ports).clone();
         for port in ports {
-            port.pass().await;
+            port.closed.pass().await;
         }
     }
 }

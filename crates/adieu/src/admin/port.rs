@@ -91,7 +91,7 @@ impl<'app> Admin<'app> {
         let listener = Listen::new(Arc::clone(&core), "admin".into(), self.address, self.place)
             .aside()
             .await?;
-        let local = listener.local_addr();
+        let (local, shown) = (listener.local_addr(), address.clone());
         let listening = listener.open().map_err(|cause| {
             Error::new(ErrorKind::Listen {
                 name: "admin".into(),
@@ -103,9 +103,10 @@ impl<'app> Admin<'app> {
         if let Some(address) = local.filter(|local| !local.ip().is_loopback() && !self.exposed) {
             core.note(Notice::AdminExposed { address });
         }
+        let shown = local.map_or(shown, |local| local.to_string());
         let door = Door {
             listening,
-            _closed: OpenOnDrop(core.office.opened()),
+            _closed: OpenOnDrop(core.office.opened(shown, self.place, core.now())),
         };
         core.runtime
             .clone()

@@ -232,6 +232,9 @@ impl Ledger {
                 notes: part.notes.clone(),
             }
         };
-        parts.iter().enumerate().map(report).collect()
+        let parts = parts.iter().enumerate().map(report);
+        #[cfg(feature = "admin")]
+        let parts = parts.chain(core.office.reports(now));
+        parts.collect()
     }
 }

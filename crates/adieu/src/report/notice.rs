@@ -36,12 +36,15 @@ pub enum PartKind {
     CleanupHook,
     /// Runs at the very end.
     ExitHook,
+    /// An admin port, which answers to the end.
+    Admin,
 }
 
 impl PartKind {
     pub(crate) const fn role(self) -> Role {
         match self {
-            Self::Resource => Role::Resource,
+            // A port is no part that a stop knows of; nothing registers one.
+            Self::Resource | Self::Admin => Role::Resource,
             Self::Task
             | Self::Worker
             | Self::Blocking
@@ -76,6 +79,7 @@ impl PartKind {
             Self::ShutdownHook => "on_shutdown",
             Self::CleanupHook => "on_cleanup",
             Self::ExitHook => "on_exit",
+            Self::Admin => "admin",
         }
     }
 }

@@ -37,7 +37,7 @@ async fn a_check_that_fails_panics_or_hangs_makes_unready_and_says_why() {
         };
         app.check("db", hanging)
             .cache(Duration::ZERO)
-            .timeout(Duration::from_millis(50));
+            .timeout(Duration::from_secs(1));
         Ok(())
     })
     .await;
@@ -55,7 +55,7 @@ async fn a_check_that_fails_panics_or_hangs_makes_unready_and_says_why() {
     let problem = |check: usize| health["checks"][check]["problem"].as_str().unwrap_or("");
     assert_eq!(problem(0), "the disk is full");
     assert!(problem(1).starts_with("panicked: no queue"), "{health:#}");
-    assert_eq!(problem(2), "no answer within 50 ms");
+    assert_eq!(problem(2), "no answer within 1.00 s");
     assert_eq!(service.get("/livez").await.status, 200);
     let metrics = service.get("/metrics").await.body;
     assert!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adieu::{App, Notice};
+use adieu::{App, Notice, Outcome, PartKind};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -91,6 +91,8 @@ async fn answers_through_the_whole_stop_and_not_a_moment_longer() {
     })
     .await;
     assert_eq!(service.get("/readyz").await.status, 200);
+    let plan = service.get("/plan").await.body;
+    assert!(plan.trim_end().ends_with("  flush  admin"), "{plan}");
     let admin = service.admin;
     service.handle.stop("enough");
     let ready = get(admin, "/readyz").await;
@@ -118,6 +120,12 @@ async fn answers_through_the_whole_stop_and_not_a_moment_longer() {
             (&report["ended"], &report["exit_code"]),
             (&false.into(), &().into_null())
         );
+        let ports = report["parts"].as_array().and_then(|parts| parts.last());
+        let port = ports.expect("the port itself");
+        assert_eq!(
+            (&port["kind"], &port["state"]),
+            (&"admin".into(), &"ready".into())
+        );
         for listed in [&health["parts"], &report["parts"]] {
             let parts = listed.as_array().expect("parts");
             let found = parts.iter().find(|listed| listed["name"] == part);
@@ -130,6 +138,12 @@ async fn answers_through_the_whole_stop_and_not_a_moment_longer() {
     }
     let report = service.ended().await;
     assert_eq!(report.exit_code(), 0, "{report}");
+    let port = report.part("admin").expect("the port is in the report");
+    assert_eq!(
+        (port.kind, port.outcome),
+        (PartKind::Admin, Outcome::Closed)
+    );
+    assert_eq!(port.notes, [format!("on {admin}, closed last")]);
     // The end of `run` is the end of the port.
     assert!(TcpStream::connect(admin).await.is_err());
 }

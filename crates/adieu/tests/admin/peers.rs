@@ -5,7 +5,8 @@ use std::time::Duration;
 use adieu::App;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use crate::client::{Running, send, within};
 
@@ -68,4 +69,29 @@ async fn a_head_without_end_is_refused() {
     );
     assert_eq!(service.get("/livez").await.status, 200);
     assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+/// The clock is the test's: nothing passes but the limit.
+#[tokio::test(start_paused = true)]
+async fn half_a_head_is_cut_long_before_the_whole_time_is_up() {
+    let (say, said) = oneshot::channel();
+    let scope = adieu::scope("orders").run(async move |app: &mut App| {
+        let admin = app.admin("0").await?;
+        let _ = say.send((admin.local_addr(), app.shutdown_handle()));
+        app.task("worker", |stop| async move { stop.requested().await });
+        Ok(())
+    });
+    let asking = async {
+        let (address, handle) = said.await.expect("an address");
+        let address = address.expect("a TCP address");
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(b"GET /livez HT").await.expect("it reads");
+        let began = Instant::now();
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(14), "{took:?}");
+        handle.stop("the test is over");
+    };
+    let (report, ()) = tokio::join!(scope, asking);
+    assert_eq!(report.exit_code(), 0, "{report}");
 }
