@@ -279,15 +279,18 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let polled = self.stream()?.poll_read(cx, buf);
+        if polled.is_ready() {
+            return polled;
+        }
         // Before the look at the tide: whoever turns it afterwards rings.
         self.guest.bell.listen(cx);
-        let polled = self.stream()?.poll_read(cx, buf);
         let stopping = self.guest.server.tide() >= Tide::Linger;
         // What the kernel has and the runtime does not know of yet will wake us; only silence is the end.
-        if polled.is_pending() && stopping && !self.guest.wire.has_unread() {
+        if stopping && !self.guest.wire.has_unread() {
             return Poll::Ready(Ok(()));
         }
-        polled
+        Poll::Pending
     }
 }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::platform::UnixStream;
+use super::platform::{LESS_MEANS_EMPTY, UnixStream};
 
 enum Socket {
     Tcp(TcpStream),
@@ -82,6 +82,24 @@ impl Wire {
     }
 }
 
+/// Reads what there is. A read that leaves room has emptied the socket: the runtime is told so, or the next one
+/// would be a call just to hear it from the kernel. What comes in between has its own event, which is kept.
+macro_rules! read_now {
+    ($stream:ident, $buf:ident) => {{
+        let mut read = Err(io::ErrorKind::WouldBlock.into());
+        let _ = $stream.try_io(Interest::READABLE, || {
+            read = $stream.try_read_buf($buf);
+            match read {
+                Ok(1..) if LESS_MEANS_EMPTY && $buf.remaining() > 0 => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                _ => Ok(()),
+            }
+        });
+        read
+    }};
+}
+
 impl AsyncRead for Wire {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -92,11 +110,11 @@ impl AsyncRead for Wire {
             let read = match &*self.0 {
                 Socket::Tcp(stream) => {
                     ready!(stream.poll_read_ready(cx))?;
-                    stream.try_read_buf(buf)
+                    read_now!(stream, buf)
                 }
                 Socket::Unix(stream) => {
                     ready!(stream.poll_read_ready(cx))?;
-                    stream.try_read_buf(buf)
+                    read_now!(stream, buf)
                 }
             };
             match read {
@@ -113,7 +131,22 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+        loop {
+            let written = match &*self.0 {
+                Socket::Tcp(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_write(bytes)
+                }
+                Socket::Unix(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_write(bytes)
+                }
+            };
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
     }
 
     fn poll_write_vectored(

@@ -13,6 +13,20 @@ pub(in crate::net) use tokio::net::{UnixListener, UnixStream};
 
 pub(crate) use super::activation::from_environment as inherited;
 
+/// Whether a read of less than was asked for says that there is no more: so it is where readiness is told of once,
+/// by epoll and kqueue.
+pub(in crate::net) const LESS_MEANS_EMPTY: bool = cfg!(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "macos",
+    target_os = "ios",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+    target_os = "dragonfly",
+    target_os = "illumos",
+));
+
 pub(in crate::net) fn number_of(descriptor: &Descriptor) -> Number {
     descriptor.as_raw_fd()
 }
