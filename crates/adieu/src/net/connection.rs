@@ -1,5 +1,6 @@
 //! The connections of one server: who is there, woken when the tide turns, counted out when they are gone.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -32,22 +33,43 @@ pub(crate) struct Census {
 
 /// A waker kept where others can reach it.
 #[derive(Default)]
-pub(crate) struct Bell(Mutex<Option<Waker>>);
+pub(crate) struct Bell {
+    waker: Mutex<Option<Waker>>,
+    /// Whether there is one; written under the lock.
+    is_set: AtomicBool,
+}
 
 impl Bell {
     /// Rings for this task from now on.
     pub(crate) fn listen(&self, cx: &Context<'_>) {
-        let mut waker = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         if !waker
             .as_ref()
             .is_some_and(|waker| waker.will_wake(cx.waker()))
         {
             *waker = Some(cx.waker().clone());
+            self.is_set.store(true, Relaxed);
+        }
+    }
+
+    /// The same, where no other task ever listens.
+    ///
+    /// Who sees a waker that was just taken is about to be woken by it, and comes again: whoever rings does so after
+    /// it has cleared the flag, and being woken orders the two.
+    #[cfg(feature = "http")]
+    #[inline]
+    pub(crate) fn listen_as_ever(&self, cx: &Context<'_>) {
+        if !self.is_set.load(Relaxed) {
+            self.listen(cx);
         }
     }
 
     pub(crate) fn ring(&self) {
-        let waker = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = {
+            let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_set.store(false, Relaxed);
+            waker.take()
+        };
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -50,6 +50,17 @@ impl Wire {
         self.sock_ref().peek(&mut byte).is_ok_and(|count| count > 0)
     }
 
+    /// Reads and forgets what has come in, up to a bound: a client that never pauses has no claim to more.
+    #[cfg(feature = "http")]
+    pub(crate) fn discard_unread(&self) {
+        let mut sink = [MaybeUninit::uninit(); 4_096];
+        for _ in 0..64 {
+            if !self.sock_ref().recv(&mut sink).is_ok_and(|count| count > 0) {
+                return;
+            }
+        }
+    }
+
     /// How much of what was written the other end has not taken yet; 0 where that cannot be known.
     #[cfg(feature = "http")]
     pub(crate) fn unacknowledged(&self) -> u32 {

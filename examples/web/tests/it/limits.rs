@@ -101,8 +101,7 @@ fn an_idle_http2_connection_is_told_and_closed() {
         h2.answer(1);
         h2.polite = polite;
         h2.rest_of_it();
-        let told: &[u32] = if polite { &[NO_LIMIT, 1] } else { &[NO_LIMIT] };
-        assert_eq!(h2.goaways, told);
+        assert_eq!(h2.goaways, [NO_LIMIT, 1]);
     }
     ends_clean(live);
 }

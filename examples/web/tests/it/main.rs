@@ -9,6 +9,7 @@ mod web;
 mod ws;
 
 mod browser;
+mod crossing;
 mod limits;
 mod listener;
 mod manners;

@@ -301,7 +301,8 @@ fn h2_no_pong(live: &mut Live, over: Over) {
     h2.answer(1);
     live.stop();
     h2.rest_of_it();
-    assert_eq!(h2.goaways, [NO_LIMIT]);
+    // The line is drawn all the same, for what may have crossed the cut.
+    assert_eq!(h2.goaways, [NO_LIMIT, 1]);
 }
 
 /// Answers the PING, and then goes on asking and keeps its side open.

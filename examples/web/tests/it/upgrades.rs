@@ -108,15 +108,29 @@ fn nothing_follows_a_goodbye_that_the_client_does_not_answer() {
     });
 }
 
-/// It cannot be told why: the connection is the handler's, and it does not let us speak.
 #[test]
-fn a_handler_that_neither_reads_nor_writes_does_not_hold_the_stop() {
+fn a_handler_that_neither_reads_nor_writes_does_not_hold_the_stop_nor_hide_it() {
     each(EACH, |over| {
         let mut live = start(over);
         let mut ws = Ws::connect(&live, over, "/deaf");
         live.stop();
+        ws.is_told(1001);
         ws.client.is_closed();
         live.finish().exits(0).within_ms(1_100);
+    });
+}
+
+/// At the end of the drain nobody has had the time to say goodbye: the close is the last thing on the line.
+#[test]
+fn a_websocket_cut_at_the_end_of_the_drain_is_told_so() {
+    each(EACH, |over| {
+        let own = Own::new(router()).tls(over.is_tls());
+        let mut live = own.grace(Duration::from_millis(50)).start();
+        let mut ws = Ws::connect(&live, over, "/deaf");
+        live.stop();
+        ws.is_told(1001);
+        ws.client.is_closed();
+        live.finish();
     });
 }
 

@@ -18,24 +18,25 @@ use crate::net::Tide;
 /// The body of a request, as it comes in.
 pub struct Upload {
     body: Incoming,
-    facts: Arc<Facts>,
-    id: u64,
+    /// Whom to tell that the body is waited for, if there is one to wait for.
+    watch: Option<(Arc<Facts>, u64)>,
     waits: bool,
 }
 
 impl Upload {
-    pub(super) const fn new(body: Incoming, facts: Arc<Facts>, id: u64) -> Self {
+    pub(super) const fn new(body: Incoming, watch: Option<(Arc<Facts>, u64)>) -> Self {
         Self {
             body,
-            facts,
-            id,
+            watch,
             waits: false,
         }
     }
 
     fn waits(&mut self, waits: bool) {
-        if std::mem::replace(&mut self.waits, waits) != waits {
-            self.facts.body_is_awaited(self.id, waits);
+        if std::mem::replace(&mut self.waits, waits) != waits
+            && let Some((facts, id)) = &self.watch
+        {
+            facts.body_is_awaited(*id, waits);
         }
     }
 }
@@ -78,7 +79,7 @@ impl Drop for Upload {
 /// A request under way: from its head to the last byte of its answer, or to the moment nobody wants it. Shared
 /// by whatever still has a piece of the answer.
 pub(super) struct InHand {
-    facts: Arc<Facts>,
+    pub(super) facts: Arc<Facts>,
     id: u64,
     whole: AtomicBool,
     pieces: AtomicU32,
@@ -109,17 +110,15 @@ impl InHand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        let Some(errand) = self.facts.end(self.id) else {
-            return;
-        };
         // Cut by us, at the end of the drain: this is what the report must name. A client that went away is not.
-        if !self.whole.load(Relaxed) && self.facts.server.core.stop.is_cancelling() {
-            let peer = self.facts.wire.peer();
-            let what = format!("{} {} from {peer}", errand.method, errand.uri.path());
-            self.facts
-                .server
-                .lose(what, crate::sys::coarse_now().saturating_sub(errand.began));
-        }
+        let is_lost = !self.whole.load(Relaxed) && self.facts.server.core.stop.is_cancelling();
+        self.facts.end(self.id, |errand| {
+            if is_lost {
+                let peer = self.facts.wire.peer();
+                let what = format!("{} {} from {peer}", errand.method, errand.uri.path());
+                self.facts.server.lose(what, errand.age());
+            }
+        });
     }
 }
 

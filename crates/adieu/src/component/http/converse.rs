@@ -5,7 +5,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -71,10 +71,13 @@ pub(super) async fn connection<S, B>(
         Some(Ok(None)) => return drop(minder.mind(pin!(observed.shutdown()), |_| {}).await),
         _ => return,
     };
+    if http2 {
+        observed.speaks_http2();
+    }
     let io = TokioIo::new(observed);
     if http2 {
         facts.enter(Stage::Http2);
-        let conn = hyper::server::conn::http2::Builder::new(Streams(Arc::clone(&facts)))
+        let conn = hyper::server::conn::http2::Builder::new(Tracker(Arc::clone(&facts)))
             .timer(TokioTimer::new())
             .max_concurrent_streams(256)
             .max_header_list_size(u32::try_from(facts.limits.head_size).unwrap_or(u32::MAX))
@@ -98,12 +101,12 @@ pub(super) async fn connection<S, B>(
         minder.mind(pin!(conn), |_| {}).await;
         if matches!(facts.stage(), Stage::WebSocket | Stage::Upgraded) {
             // The handler has the connection now, in a task of its own; we stay until it lets go of it.
-            let gone = poll_fn(|_| {
+            let gone = poll_fn(|cx| {
                 if facts.gone.load(Relaxed) {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
+                    return Poll::Ready(());
                 }
+                facts.say_going_away(cx);
+                Poll::Pending
             });
             minder.mind(pin!(gone), |_| {}).await;
         }
@@ -112,9 +115,9 @@ pub(super) async fn connection<S, B>(
 
 /// Runs the futures of HTTP/2 streams as tracked work.
 #[derive(Clone)]
-struct Streams(Arc<Facts>);
+struct Tracker(Arc<Facts>);
 
-impl<F> hyper::rt::Executor<F> for Streams
+impl<F> hyper::rt::Executor<F> for Tracker
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -169,7 +172,7 @@ fn poll_some(
 /// Polls one stage after the other of a connection, and looks after each poll whether its time is up.
 struct Minder {
     facts: Arc<Facts>,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
     spared: u32,
     spared_until: Option<Instant>,
 }
@@ -196,7 +199,7 @@ impl Minder {
         mut on_turn: impl FnMut(Pin<&mut F>),
     ) -> Option<F::Output> {
         poll_fn(|cx| {
-            self.facts.bell.listen(cx);
+            self.facts.bell.listen_as_ever(cx);
             loop {
                 // Before the poll, which says it, and again after it, because the first answer may just have begun.
                 let turned = self.facts.is_time_to_turn();
@@ -209,9 +212,10 @@ impl Minder {
                 if !turned && self.facts.is_time_to_turn() {
                     continue;
                 }
-                match self.facts.verdict() {
+                let (verdict, now) = self.facts.verdict();
+                match verdict {
                     Verdict::Wait(None) => return Poll::Pending,
-                    Verdict::Wait(Some(left)) => ready!(self.wait(cx, left)),
+                    Verdict::Wait(Some(left)) => ready!(self.wait(cx, now, left)),
                     Verdict::CloseWebSocket => self.facts.close_websocket(),
                     // Asked of the kernel at the last moment: a request that has just arrived is served.
                     Verdict::HangUp if self.facts.wire.has_unread() => return Poll::Pending,
@@ -222,7 +226,7 @@ impl Minder {
                             on_turn(stage.as_mut());
                         }
                     }
-                    Verdict::Cut if self.spares() => ready!(self.wait(cx, SPARED)),
+                    Verdict::Cut if self.spares() => ready!(self.wait(cx, now, SPARED)),
                     // Told already, and the protocol has not ended: what it waits for does not come.
                     Verdict::HangUp | Verdict::Cut => {
                         self.cut();
@@ -260,18 +264,31 @@ impl Minder {
         self.facts.was_cut.store(true, Relaxed);
     }
 
-    /// Ready when it is time to look again. A timer set earlier than needed is left alone: looking once too
-    /// often is cheaper than setting it for every request.
-    fn wait(&mut self, cx: &mut Context<'_>, left: Duration) -> Poll<()> {
-        let at = Instant::now() + left;
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if timer.is_elapsed() || timer.deadline() > at {
-            timer.as_mut().reset(at);
+    /// Ready when it is time to look again. A timer set earlier than needed is left alone, and not even asked while
+    /// it runs: looking once too often is cheaper than setting it for every request.
+    fn wait(&mut self, cx: &mut Context<'_>, now: u64, left: Duration) -> Poll<()> {
+        let needed = Duration::from_millis(now) + left;
+        if let Some(timer) = &mut self.timer {
+            if timer.at <= needed && !timer.sleep.is_elapsed() {
+                // It knows whom to wake: a connection is one task from its accept to its end.
+                return Poll::Pending;
+            }
+            timer.at = needed;
+            timer.sleep.as_mut().reset(Instant::now() + left);
         }
-        timer.as_mut().poll(cx)
+        let timer = self.timer.get_or_insert_with(|| Timer {
+            sleep: Box::pin(tokio::time::sleep(left)),
+            at: needed,
+        });
+        timer.sleep.as_mut().poll(cx)
     }
+}
+
+/// Wakes the connection's task.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    /// When, by the coarse clock.
+    at: Duration,
 }
 
 /// Whatever still holds the connection, a handler of an upgraded one say, loses it.
@@ -280,6 +297,12 @@ struct CutOnDrop(Arc<Facts>);
 impl Drop for CutOnDrop {
     fn drop(&mut self) {
         if !self.0.gone.load(Relaxed) {
+            if self.0.stage() == Stage::WebSocket {
+                // There was no time to say it before, or all is said.
+                self.0.close_websocket();
+                self.0
+                    .say_going_away(&mut Context::from_waker(Waker::noop()));
+            }
             self.0.was_cut.store(true, Relaxed);
             self.0.wire.cut();
             self.0.reader.ring();

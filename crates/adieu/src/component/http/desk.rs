@@ -13,22 +13,27 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::body::{InHand, Reply, Upload};
+use super::enclosed::Enclosed;
 use super::facts::Facts;
 use super::track::Stage;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
 use crate::net::Tide;
 use crate::panics;
-use crate::stop::Stop;
 
 pub(super) struct Desk<S> {
     service: S,
     facts: Arc<Facts>,
+    enclosed: Arc<Enclosed>,
 }
 
 impl<S> Desk<S> {
-    pub(super) const fn new(service: S, facts: Arc<Facts>) -> Self {
-        Self { service, facts }
+    pub(super) const fn new(service: S, facts: Arc<Facts>, enclosed: Arc<Enclosed>) -> Self {
+        Self {
+            service,
+            facts,
+            enclosed,
+        }
     }
 }
 
@@ -36,28 +41,27 @@ impl<S, B> hyper::service::Service<Request<Incoming>> for Desk<S>
 where
     S: Service<Request<Upload>, Response = Response<B>> + Clone,
     S::Error: Into<BoxError>,
+    B: Body,
 {
     type Response = Response<Reply<B>>;
     type Error = BoxError;
     type Future = Answering<S, S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let facts = Arc::clone(&self.facts);
+        let facts = &self.facts;
         let id = facts.begin(request.method().clone(), request.uri().clone());
         let version = request.version();
         let has_body = !request.body().is_end_stream();
-        let mut request = request.map(|body| Upload::new(body, Arc::clone(&facts), id));
-        request
-            .extensions_mut()
-            .insert(Stop::new(Arc::clone(&facts.server.core)));
-        let in_hand = Some(InHand::new(Arc::clone(&facts), id));
+        let watch = has_body.then(|| (Arc::clone(facts), id));
+        let mut request = request.map(|body| Upload::new(body, watch));
+        self.enclosed.enclose(request.extensions_mut());
+        let in_hand = Some(InHand::new(Arc::clone(facts), id));
         let state = State::Waiting {
             service: self.service.clone(),
             request: Some(request),
         };
         Answering {
             state,
-            facts,
             version,
             has_body: has_body.then_some(id),
             in_hand,
@@ -70,7 +74,6 @@ pin_project! {
     pub(super) struct Answering<S, F> {
         #[pin]
         state: State<S, F>,
-        facts: Arc<Facts>,
         version: Version,
         has_body: Option<u64>,
         in_hand: Option<InHand>,
@@ -91,6 +94,7 @@ where
     S: Service<Request<Upload>, Response = Response<B>, Future = F>,
     S::Error: Into<BoxError>,
     F: Future<Output = Result<Response<B>, S::Error>>,
+    B: Body,
 {
     type Output = Result<Response<Reply<B>>, BoxError>;
 
@@ -110,20 +114,22 @@ where
         let Some(in_hand) = this.in_hand.take() else {
             return Poll::Pending;
         };
+        let facts = &in_hand.facts;
         if let Some(id) = *this.has_body {
-            this.facts.answers(id);
+            facts.answers(id);
         }
+        let leaving = facts.server.tide() >= Tide::Turning
+            && *this.version < Version::HTTP_2
+            && !facts.has_more();
         let mut response = match result {
-            Ok(response) => this.facts.dress(response, in_hand),
+            Ok(response) => dress(response, in_hand),
             Err(Broken) => {
                 let mut response = Response::new(Reply::text(b"Internal Server Error\n", in_hand));
                 *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 response
             }
         };
-        let leaving = this.facts.server.tide() >= Tide::Turning && *this.version < Version::HTTP_2;
-        if leaving && response.status() != StatusCode::SWITCHING_PROTOCOLS && !this.facts.has_more()
-        {
+        if leaving && response.status() != StatusCode::SWITCHING_PROTOCOLS {
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -166,27 +172,28 @@ where
     }
 }
 
-impl Facts {
-    /// Dresses a handler's answer for the way out.
-    fn dress<B>(&self, response: Response<B>, in_hand: InHand) -> Response<Reply<B>> {
-        let headers = response.headers();
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let websocket = headers
-                .get(UPGRADE)
-                .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-            self.enter(if websocket {
-                Stage::WebSocket
-            } else {
-                Stage::Upgraded
-            });
-        }
-        let events = headers
+/// Dresses a handler's answer for the way out.
+fn dress<B: Body>(response: Response<B>, in_hand: InHand) -> Response<Reply<B>> {
+    let facts = &in_hand.facts;
+    let headers = response.headers();
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let websocket = headers
+            .get(UPGRADE)
+            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        facts.enter(if websocket {
+            Stage::WebSocket
+        } else {
+            Stage::Upgraded
+        });
+    }
+    // Events have no end that could be known.
+    let events = response.body().size_hint().exact().is_none()
+        && headers
             .get(CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        let ebb = events.then(|| -> BoxFuture<()> {
-            let server = Arc::clone(&self.server);
-            Box::pin(async move { server.ebbed.pass().await })
-        });
-        response.map(|body| Reply::handler(body, in_hand, ebb))
-    }
+    let ebb = events.then(|| -> BoxFuture<()> {
+        let server = Arc::clone(&facts.server);
+        Box::pin(async move { server.ebbed.pass().await })
+    });
+    response.map(|body| Reply::handler(body, in_hand, ebb))
 }

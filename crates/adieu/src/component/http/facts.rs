@@ -1,12 +1,14 @@
 //! What is known of one connection: its track, its requests, its socket, and whom to wake.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use http::{Method, Uri};
 
 use super::limits::Limits;
+use super::line::Line;
 use super::track::{Moment, PARTED, Stage, State, Track, Verdict};
 use crate::net::{Bell, Guest, Server, Tide, Wire};
 use crate::sys;
@@ -16,7 +18,8 @@ pub(super) struct Errand {
     id: u64,
     pub(super) method: Method,
     pub(super) uri: Uri,
-    pub(super) began: Duration,
+    /// When its last bytes came in, in milliseconds.
+    began: u64,
     /// Its handler waits for the body.
     waits: bool,
     /// Its answer has begun. What it still waits for is then its own affair: a conversation may well pause.
@@ -36,10 +39,17 @@ pub(super) struct Facts {
     pub(super) writer: Bell,
     pub(super) was_cut: AtomicBool,
     pub(super) gone: AtomicBool,
+    /// Where we can have a word with the client of a WebSocket.
+    line: OnceLock<Line>,
     /// What the kernel had left to send when we last looked.
     unacknowledged: AtomicU32,
-    errands: Mutex<Vec<Errand>>,
-    next_errand: AtomicU64,
+    errands: Mutex<Errands>,
+}
+
+#[derive(Default)]
+struct Errands {
+    under_way: Vec<Errand>,
+    next: u64,
 }
 
 /// How often to look whether a client that we cannot write to takes anything.
@@ -60,9 +70,9 @@ impl Facts {
             writer: Bell::default(),
             was_cut: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            line: OnceLock::new(),
             unacknowledged: AtomicU32::new(0),
             errands: Mutex::default(),
-            next_errand: AtomicU64::new(0),
         }
     }
 
@@ -95,37 +105,46 @@ impl Facts {
         now < self.unacknowledged.swap(now, Relaxed)
     }
 
-    fn errands(&self) -> MutexGuard<'_, Vec<Errand>> {
+    fn errands(&self) -> MutexGuard<'_, Errands> {
         self.errands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request is whole up to its body.
     pub(super) fn begin(&self, method: Method, uri: Uri) -> u64 {
+        let mut errands = self.errands();
         self.track.begin();
-        let id = self.next_errand.fetch_add(1, Relaxed);
-        self.errands().push(Errand {
+        let id = errands.next;
+        errands.next += 1;
+        errands.under_way.push(Errand {
             id,
             method,
             uri,
-            began: sys::coarse_now(),
+            began: self.track.last_progress(),
             waits: false,
             answers: false,
         });
         id
     }
 
-    /// The answer is out, or nobody wants it any more.
-    pub(super) fn end(&self, id: u64) -> Option<Errand> {
-        let errand = {
-            let mut errands = self.errands();
-            let index = errands.iter().position(|errand| errand.id == id)?;
-            errands.swap_remove(index)
+    /// The answer is out, or nobody wants it any more. Looked at for the last time.
+    pub(super) fn end(&self, id: u64, look: impl FnOnce(&Errand)) {
+        let mut errands = self.errands();
+        let under_way = &mut errands.under_way;
+        let Some(index) = under_way.iter().position(|errand| errand.id == id) else {
+            return;
         };
-        if errand.waits && !errand.answers {
+        look(&under_way[index]);
+        let waits = under_way[index].waits && !under_way[index].answers;
+        // Dropped where it is, and not moved out first.
+        let last = under_way.len() - 1;
+        if index < last {
+            under_way.swap(index, last);
+        }
+        under_way.truncate(last);
+        if waits {
             self.track.body_is_awaited(false);
         }
         self.track.end();
-        Some(errand)
     }
 
     /// The handler of a request waits for its body, or has got some of it, or gave it up.
@@ -140,7 +159,8 @@ impl Facts {
 
     fn change(&self, id: u64, change: impl FnOnce(&mut Errand)) {
         let mut errands = self.errands();
-        let Some(errand) = errands.iter_mut().find(|errand| errand.id == id) else {
+        let mut under_way = errands.under_way.iter_mut();
+        let Some(errand) = under_way.find(|errand| errand.id == id) else {
             return;
         };
         let before = errand.waits && !errand.answers;
@@ -170,8 +190,8 @@ impl Facts {
         }
     }
 
-    /// What is to be done at this moment.
-    pub(super) fn verdict(&self) -> Verdict {
+    /// What is to be done at this moment, and which it is, in milliseconds.
+    pub(super) fn verdict(&self) -> (Verdict, u64) {
         let tide = self.server.tide();
         let state = self.state();
         let now_ms = now_ms();
@@ -193,10 +213,11 @@ impl Facts {
             since_ebb: self.server.since(Tide::Ebb),
             all_taken,
         };
-        match self.track.verdict(&self.limits, moment) {
+        let verdict = match self.track.verdict(&self.limits, moment) {
             Verdict::Wait(Some(left)) if !all_taken => Verdict::Wait(Some(left.min(look))),
             verdict => verdict,
-        }
+        };
+        (verdict, now_ms)
     }
 
     /// Whether this is news.
@@ -204,8 +225,25 @@ impl Facts {
         self.track.hang_up(now_ms())
     }
 
+    /// The connection has become a WebSocket.
+    pub(super) fn share(&self, line: Line) {
+        let _ = self.line.set(line);
+    }
+
     pub(super) fn close_websocket(&self) {
         self.track.close_websocket(now_ms());
+    }
+
+    /// Tells the client of a WebSocket that we go away, as far as there is room for it, and its handler to look.
+    /// A handler in the middle of a frame says it when it is through.
+    pub(super) fn say_going_away(&self, cx: &mut Context<'_>) {
+        if !self.track.closes_websocket() {
+            return;
+        }
+        if let Some(line) = self.line.get() {
+            // If the client is gone the handler hears of it.
+            let _ = line.lock().say_going_away(cx);
+        }
         self.reader.ring();
         self.writer.ring();
     }
@@ -230,6 +268,7 @@ impl Facts {
         }
         let errands = self.errands();
         let requests: String = errands
+            .under_way
             .iter()
             .take(3)
             .map(|errand| format!(", {errand}"))
@@ -238,9 +277,15 @@ impl Facts {
     }
 }
 
+impl Errand {
+    pub(super) fn age(&self) -> Duration {
+        Duration::from_millis(now_ms().saturating_sub(self.began))
+    }
+}
+
 impl std::fmt::Display for Errand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let age = crate::duration::show(sys::coarse_now().saturating_sub(self.began));
+        let age = crate::duration::show(self.age());
         write!(f, "{} {} for {age}", self.method, self.uri.path())
     }
 }
@@ -252,9 +297,6 @@ impl Guest for Facts {
 
     #[cfg(feature = "admin")]
     fn requests(&self) -> u64 {
-        self.errands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len() as u64
+        self.errands().under_way.len() as u64
     }
 }

@@ -5,6 +5,7 @@
 //!   itself, and we say a last word.
 //! - The last word to an HTTP/1 client is a 408: a request that crosses our goodbye on the way gets an answer
 //!   which tells the client to try again, instead of a reset.
+//! - The last word to an HTTP/2 client that is cut is a GOAWAY with the last stream that was seen.
 //! - A WebSocket gets a close frame put between two frames of its handler.
 
 use std::io;
@@ -17,7 +18,9 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::facts::Facts;
-use super::frames::{Cursor, GOING_AWAY};
+use super::heads::Heads;
+use super::line::Line;
+use super::streams::Streams;
 use super::track::Stage;
 use crate::net::{Stream, Tide};
 
@@ -25,17 +28,24 @@ const TRY_AGAIN: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 pub(super) struct Observed {
-    stream: Stream,
+    way: Way,
     facts: Arc<Facts>,
     /// Read already, to find out which protocol it is.
     prefix: Bytes,
-    /// The last three bytes read, in which a head may have begun to end.
-    tail: [u8; 3],
-    cursor: Cursor,
-    /// How much of the close frame is written.
-    close_written: usize,
+    heads: Heads,
+    /// For HTTP/2.
+    streams: Option<Box<Streams>>,
     last_word: &'static [u8],
     ending: Ending,
+}
+
+/// Where the bytes go.
+enum Way {
+    Own(Stream),
+    /// It has become a WebSocket.
+    Shared(Line),
+    /// Only while it becomes one.
+    Nowhere,
 }
 
 /// How far the end has come.
@@ -52,12 +62,11 @@ enum Ending {
 impl Observed {
     pub(super) fn new(stream: Stream, facts: Arc<Facts>) -> Self {
         Self {
-            stream,
+            way: Way::Own(stream),
             facts,
             prefix: Bytes::new(),
-            tail: [0; 3],
-            cursor: Cursor::default(),
-            close_written: 0,
+            heads: Heads::default(),
+            streams: None,
             last_word: b"",
             ending: Ending::No,
         }
@@ -68,71 +77,88 @@ impl Observed {
         self.prefix = prefix;
     }
 
-    fn stream(&mut self) -> Pin<&mut Stream> {
-        Pin::new(&mut self.stream)
+    /// The protocol is HTTP/2.
+    pub(super) fn speaks_http2(&mut self) {
+        self.streams = Some(Box::new(Streams::new()));
     }
 
-    fn count_heads(&mut self, bytes: &[u8]) -> u32 {
-        let mut count = memchr::memmem::find_iter(bytes, b"\r\n\r\n").count();
-        // An end of a head that lies across two reads.
-        let mut seam = [0; 6];
-        let start = bytes.len().min(3);
-        seam[..3].copy_from_slice(&self.tail);
-        seam[3..3 + start].copy_from_slice(&bytes[..start]);
-        count += usize::from(memchr::memmem::find(&seam[..3 + start], b"\r\n\r\n").is_some());
-        let kept = &seam[start..start + 3];
-        self.tail = match bytes {
-            [.., a, b, c] => [*a, *b, *c],
-            _ => [kept[0], kept[1], kept[2]],
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
-    /// Puts the close frame between two frames, if it is wanted and there is room.
-    fn say_going_away(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let wanted = self.facts.track.closes_websocket()
-            && !self.cursor.has_closed()
-            && self.close_written < GOING_AWAY.len();
-        if !wanted || (self.close_written == 0 && !self.cursor.is_between_frames()) {
-            return Ok(());
-        }
-        while self.close_written < GOING_AWAY.len() {
-            let rest = &GOING_AWAY[self.close_written..];
-            match self.stream().poll_write(cx, rest) {
-                Poll::Ready(written) => self.close_written += written?,
-                Poll::Pending => return Ok(()),
-            }
-        }
-        // Pending is driven on by the next poll of either direction.
-        let _ = self.stream().poll_flush(cx)?;
-        Ok(())
-    }
-
-    const fn has_said_going_away(&self) -> bool {
-        self.close_written > 0
-    }
-
-    fn written(
+    /// Does something to the stream, which is locked for that long if it is shared.
+    #[inline]
+    fn stream<T>(
         &mut self,
-        result: Poll<io::Result<usize>>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &result {
-            Poll::Ready(Ok(count)) => {
-                self.facts.wrote();
-                if self.facts.stage() == Stage::WebSocket {
-                    let mut left = *count;
-                    for slice in bytes {
-                        let part = &slice[..left.min(slice.len())];
-                        self.cursor.advance(part);
-                        left -= part.len();
-                    }
-                }
+        act: impl FnOnce(Pin<&mut Stream>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut self.way {
+            Way::Own(stream) => act(Pin::new(stream)),
+            Way::Shared(line) => act(line.lock().stream()),
+            Way::Nowhere => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// The line, if this is a WebSocket.
+    fn line(&mut self) -> Option<Line> {
+        if self.facts.stage() != Stage::WebSocket {
+            return None;
+        }
+        self.way = match std::mem::replace(&mut self.way, Way::Nowhere) {
+            Way::Own(stream) => {
+                let line = Line::new(stream);
+                self.facts.share(line.clone());
+                Way::Shared(line)
             }
+            shared => shared,
+        };
+        match &self.way {
+            Way::Shared(line) => Some(line.clone()),
+            _ => None,
+        }
+    }
+
+    fn written(&self, result: &Poll<io::Result<usize>>) {
+        match result {
+            Poll::Ready(Ok(_)) => self.facts.wrote(),
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.facts.cannot_write(),
         }
+    }
+
+    /// As a handler of a WebSocket writes.
+    fn write_to(
+        &self,
+        line: &Line,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut ends = line.lock();
+        if self.facts.track.closes_websocket() {
+            self.facts.writer.listen(cx);
+            if let Poll::Ready(said) = ends.say_going_away(cx) {
+                said?;
+            }
+            if ends.has_said_going_away() {
+                // The handler need not know.
+                return Poll::Ready(Ok(bytes.iter().map(|slice| slice.len()).sum()));
+            }
+        }
+        let result = ends.stream().poll_write_vectored(cx, bytes);
+        if let Poll::Ready(Ok(count)) = &result {
+            first(bytes, *count, |part| ends.written(part));
+        }
+        if result.is_pending() {
+            // Whoever else writes takes our place in the queue, and rings.
+            self.facts.writer.listen(cx);
+        }
         result
+    }
+}
+
+/// The first so many bytes of all slices, slice by slice.
+fn first(slices: &[io::IoSlice<'_>], count: usize, mut take: impl FnMut(&[u8])) {
+    let mut left = count;
+    for slice in slices {
+        let part = &slice[..left.min(slice.len())];
+        take(part);
+        left -= part.len();
     }
 }
 
@@ -146,13 +172,20 @@ impl AsyncRead for Observed {
         if !this.prefix.is_empty() {
             let count = this.prefix.len().min(buf.remaining());
             buf.put_slice(&this.prefix[..count]);
+            if let Some(streams) = &mut this.streams {
+                streams.read(&this.prefix[..count]);
+            }
             this.prefix.advance(count);
             return Poll::Ready(Ok(()));
         }
         let upgraded = matches!(this.facts.stage(), Stage::WebSocket | Stage::Upgraded);
         if upgraded {
             this.facts.reader.listen(cx);
-            this.say_going_away(cx)?;
+            if let Some(line) = this.line().filter(|_| this.facts.track.closes_websocket())
+                && let Poll::Ready(said) = line.lock().say_going_away(cx)
+            {
+                said?;
+            }
             if this.facts.was_cut.load(Relaxed) {
                 return Poll::Ready(Ok(()));
             }
@@ -161,10 +194,17 @@ impl AsyncRead for Observed {
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        ready!(this.stream().poll_read(cx, buf))?;
+        ready!(this.stream(|stream| stream.poll_read(cx, buf)))?;
         let read = &buf.filled()[before..];
         if !read.is_empty() {
-            let heads = if upgraded { 0 } else { this.count_heads(read) };
+            let heads = match &mut this.streams {
+                Some(streams) => {
+                    streams.read(read);
+                    0
+                }
+                None if upgraded => 0,
+                None => this.heads.ended_in(read),
+            };
             this.facts.read(read.len(), heads);
         }
         Poll::Ready(Ok(()))
@@ -186,25 +226,28 @@ impl AsyncWrite for Observed {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.facts.track.closes_websocket() {
-            this.facts.writer.listen(cx);
-            this.say_going_away(cx)?;
-            if this.has_said_going_away() {
-                // Nothing may follow a close frame; the handler need not know.
-                return Poll::Ready(Ok(bytes.iter().map(|slice| slice.len()).sum()));
-            }
+        let result = match this.line() {
+            Some(line) => this.write_to(&line, cx, bytes),
+            None => this.stream(|stream| stream.poll_write_vectored(cx, bytes)),
+        };
+        this.written(&result);
+        if let (Some(streams), Poll::Ready(Ok(count))) = (&mut this.streams, &result) {
+            first(bytes, *count, |part| streams.written(part));
         }
-        let result = this.stream().poll_write_vectored(cx, bytes);
-        this.written(result, bytes)
+        result
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.way {
+            Way::Own(stream) => stream.is_write_vectored(),
+            Way::Shared(line) => line.lock().stream().is_write_vectored(),
+            Way::Nowhere => false,
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let polled = this.stream().poll_flush(cx);
+        let polled = this.stream(|stream| stream.poll_flush(cx));
         // TLS takes more than the socket does, and only the flush tells.
         match &polled {
             Poll::Ready(_) => this.facts.track.flushed(),
@@ -226,11 +269,11 @@ impl AsyncWrite for Observed {
                 Ending::Speaking if this.last_word.is_empty() => this.ending = Ending::Closing,
                 Ending::Speaking => {
                     let word = this.last_word;
-                    let written = ready!(this.stream().poll_write(cx, word))?;
+                    let written = ready!(this.stream(|stream| stream.poll_write(cx, word)))?;
                     this.last_word = &word[written..];
                 }
                 Ending::Closing => {
-                    ready!(this.stream().poll_shutdown(cx))?;
+                    ready!(this.stream(|stream| stream.poll_shutdown(cx)))?;
                     if this.facts.server.tide() == Tide::Flow {
                         return Poll::Ready(Ok(()));
                     }
@@ -241,7 +284,7 @@ impl AsyncWrite for Observed {
                 Ending::Draining => {
                     let mut sink = [0; 512];
                     let mut sink = ReadBuf::new(&mut sink);
-                    ready!(this.stream().poll_read(cx, &mut sink))?;
+                    ready!(this.stream(|stream| stream.poll_read(cx, &mut sink)))?;
                     if sink.filled().is_empty() {
                         return Poll::Ready(Ok(()));
                     }
@@ -253,13 +296,20 @@ impl AsyncWrite for Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        // Half a head ends in an error, after which nobody asks us to say the last word. It is short: if there is
-        // no room for it the client does not read anyway.
-        if self.ending == Ending::No && !self.last_word.is_empty() {
+        // Half a head ends in an error, after which nobody asks us to say the last word; who is cut is not asked
+        // either. It is short: if there is no room for it the client does not read anyway.
+        let line = self.streams.take().and_then(|streams| streams.line());
+        let cut = self.facts.was_cut.load(Relaxed) || self.facts.server.core.stop.is_cancelling();
+        let word = match &line {
+            Some(line) if cut => line,
+            _ => self.last_word,
+        };
+        if self.ending == Ending::No && !word.is_empty() {
             let mut cx = Context::from_waker(Waker::noop());
-            let word = self.last_word;
-            let _ = self.stream().poll_write(&mut cx, word);
-            let _ = self.stream().poll_shutdown(&mut cx);
+            let _ = self.stream(|stream| stream.poll_write(&mut cx, word));
+            let _ = self.stream(|stream| stream.poll_shutdown(&mut cx));
+            // What is left unread would reset the connection, and may take the word with it.
+            self.facts.wire.discard_unread();
         }
         self.facts.gone.store(true, Relaxed);
         self.facts.bell.ring();

@@ -136,11 +136,11 @@ impl Track {
             if self.head_bytes.load(Relaxed) == 0 {
                 self.since.store(now_ms, Relaxed);
             }
-            self.head_bytes
-                .fetch_add(u32::try_from(bytes).unwrap_or(u32::MAX / 2), Relaxed);
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX / 2);
+            add(&self.head_bytes, bytes);
         }
         if heads > 0 {
-            self.heads_seen.fetch_add(heads, Relaxed);
+            add(&self.heads_seen, heads);
         }
     }
 
@@ -168,16 +168,21 @@ impl Track {
         self.waits_to_write.store(false, Relaxed);
     }
 
-    /// A request is whole up to its body.
+    /// A request is whole up to its body. Not called at the same time as [`Track::end`].
     pub(super) fn begin(&self) {
         self.head_bytes.store(0, Relaxed);
-        self.served.fetch_add(1, Relaxed);
-        self.under_way.fetch_add(1, Relaxed);
+        add(&self.served, 1);
+        add(&self.under_way, 1);
     }
 
-    /// The last byte of the answer is out, or nobody wants it any more.
+    /// The last byte of the answer is out, or nobody wants it any more. One at a time.
     pub(super) fn end(&self) {
-        self.under_way.fetch_sub(1, Relaxed);
+        self.under_way
+            .store(self.under_way.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    pub(super) fn last_progress(&self) -> u64 {
+        self.progress.load(Relaxed)
     }
 
     pub(super) fn body_is_awaited(&self, awaited: bool) {
@@ -313,6 +318,11 @@ impl Track {
             }
         }
     }
+}
+
+/// For a count that only one writes at a time: the task that reads, or whoever holds the list of requests.
+fn add(count: &AtomicU32, more: u32) {
+    count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 fn until(limit: Duration, passed: Duration, then: Verdict) -> Verdict {
