@@ -380,5 +380,7 @@ services:
         .file("a.service", "[Service]\nType=notify\nExecStart=/usr/bin/gunicorn shop:app\nKillMode=mixed\n")
         .file("b.service", "[Service]\nExecStart=/usr/bin/app\nKillMode=process\n")
         .file("c.service", "[Service]\nExecStart=/usr/bin/gunicorn shop:app --graceful-timeout 120\nTimeoutStopSec=30s\n")
-    => ["b.service:3 ADD401", "c.service:3 ADD501"];
+        .file("d.service", "[Service]\nExecStart=/usr/bin/app\nKillSignal=SIGKILL\n")
+        .file("e.service", "[Service]\nExecStart=/usr/bin/app\nKillSignal=SIGINT\n")
+    => ["b.service:3 ADD401", "c.service:3 ADD501", "d.service:3 ADD103"];
 }

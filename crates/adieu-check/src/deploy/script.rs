@@ -235,10 +235,11 @@ fn check_end(script: &Script, last: &Command, desk: &mut Desk<'_>) {
     if HARMLESS.contains(&first.as_str()) || is_assignment && words.len() == 1 {
         return;
     }
+    // As it is written, with its quotes.
+    let written = last.text.split_whitespace().next().unwrap_or(first);
     let message = format!(
-        "the script stays process 1 above `{}` and keeps the signal: write `exec {}`",
+        "the script stays process 1 above `{}` and keeps the signal: write `exec {written}`",
         command::program(first),
-        first
     );
     desk.report(last.line, rule::SCRIPT_WITHOUT_EXEC, message);
     // One simple command: with `exec` it does the same, in the shell's place.

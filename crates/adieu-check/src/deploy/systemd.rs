@@ -91,6 +91,13 @@ pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
             desk.report(line, rule::KILL_MODE, message);
         }
     }
+    if let Some((line, "SIGKILL" | "KILL" | "9")) = unit.last("KillSignal") {
+        desk.report(
+            line,
+            rule::STOP_SIGNAL,
+            "SIGKILL cannot be handled: the program is cut off in the middle; leave `KillSignal=` out",
+        );
+    }
     timeout(unit, words.clone(), desk);
     if let Some((line, "notify" | "notify-reload")) = unit.last("Type")
         && never_notifies(&words)
