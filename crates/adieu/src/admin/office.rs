@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(unix)]
 use tokio::runtime::Handle;
 
 use super::check::Check;

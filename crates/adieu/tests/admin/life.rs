@@ -190,10 +190,11 @@ async fn a_port_that_others_can_reach_is_said_unless_it_is_meant() {
                     let _ = warn.send(*address);
                 }
             })
-            .stop_when(async {})
             .run(async |app: &mut App| {
                 let admin = app.admin("0.0.0.0:0");
                 if meant { admin.exposed() } else { admin }.await?;
+                // Not before: a stop would cut the start short.
+                app.shutdown_handle().stop("seen");
                 Ok(())
             })
             .await;
