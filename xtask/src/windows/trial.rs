@@ -60,7 +60,7 @@ pub(super) fn drill(checkout: &Checkout, toolchain: &Toolchain, wine: &Wine) -> 
         adieu(&["drill", "--signal", "TERM", "--list"]),
         "these are: Ctrl-Break",
     )?;
-    command::run(&mut adieu(&["check", "--quiet", "examples/tasks"]))?;
+    command::run(&mut adieu(&["check", "examples/tasks"]))?;
     let served = checkout
         .root()
         .join(format!("target/{}/debug/adieu.exe", super::TARGET));
