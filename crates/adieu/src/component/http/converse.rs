@@ -12,6 +12,7 @@ use bytes::{Buf, Bytes};
 use http::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
@@ -280,7 +281,9 @@ impl Minder {
             sleep: Box::pin(tokio::time::sleep(left)),
             at: needed,
         });
-        timer.sleep.as_mut().poll(cx)
+        // Whatever the stage has used up of the task's turn: a timer that is put off does not know whom to wake, and it
+        // is asked once.
+        pin!(unconstrained(timer.sleep.as_mut())).poll(cx)
     }
 }
 
