@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+
+use tokio::task::spawn_blocking;
 
 /// Why an address cannot be used. Quotes nothing of it but what is no secret: the password is in there.
 #[derive(Debug)]
@@ -26,24 +27,29 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// The address without `sslrootcert=FILE`, and the file. It is looked at here, because the clients only say that there
-/// is no such file, or nothing at all.
-pub(super) fn authority(url: &str) -> Result<(String, Option<PathBuf>), Unusable> {
+pub(super) fn unusable_authority(file: &str, why: impl fmt::Display) -> Unusable {
+    Unusable {
+        what: format!("the certificate authority `{file}` cannot be used"),
+        how: why.to_string(),
+    }
+}
+
+/// The address without `sslrootcert=FILE`, and the file with what is in it. It is looked at here, because the clients
+/// only say that there is no such file, or nothing at all. Dropped, it has done nothing.
+pub(super) async fn authority(url: &str) -> Result<(String, Option<(String, String)>), Unusable> {
     let (url, file) = without(url, "sslrootcert");
     let Some(file) = file else {
         return Ok((url, None));
     };
-    let why = match fs::read_to_string(&file) {
-        Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => {
-            return Ok((url, Some(file.into())));
-        }
-        Ok(_) => "it has no certificate in PEM".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(Unusable {
-        what: format!("the certificate authority `{file}` cannot be used"),
-        how: why,
-    })
+    let path = file.clone();
+    let read = spawn_blocking(move || fs::read_to_string(path)).await;
+    let pem = read
+        .unwrap_or_else(|gone| Err(gone.into()))
+        .map_err(|error| unusable_authority(&file, error))?;
+    if !pem.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(unusable_authority(&file, "it has no certificate in PEM"));
+    }
+    Ok((url, Some((file, pem))))
 }
 
 /// Takes a parameter out of the query of an address: what is left, and the value in plain.
@@ -124,9 +130,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_authority_that_is_none_is_named_with_the_reason() {
-        let missing = authority("redis://u:secret@h?sslrootcert=/no/such.pem");
+    #[tokio::test]
+    async fn an_authority_that_is_none_is_named_with_the_reason() {
+        let missing = authority("redis://u:secret@h?sslrootcert=/no/such.pem").await;
         let text = missing.expect_err("there is none").to_string();
         assert!(
             text.contains("/no/such.pem") && !text.contains("secret"),
@@ -134,7 +140,7 @@ mod tests {
         );
         let empty = tempfile::NamedTempFile::new().expect("a file");
         let url = format!("redis://h?sslrootcert={}", empty.path().display());
-        let text = authority(&url).expect_err("it is empty").to_string();
+        let text = authority(&url).await.expect_err("it is empty").to_string();
         assert!(text.contains("no certificate"), "{text}");
     }
 }

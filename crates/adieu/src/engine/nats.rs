@@ -14,8 +14,9 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
-        let (plain, authority) = address::authority(url)?;
+    /// Dropped, it has done nothing.
+    pub(crate) async fn read(url: &str) -> Result<Self, Unusable> {
+        let (plain, authority) = address::authority(url).await?;
         // The error of the parser may quote what it could not read, and the password is in there.
         let address: ServerAddr = plain
             .parse()
@@ -30,9 +31,9 @@ impl Address {
         };
         // Also without `tls://`: the server may ask for it.
         provider::choose();
-        if let Some(file) = authority {
+        if let Some((file, _)) = authority {
             // Who names an authority wants it asked.
-            options = options.add_root_certificates(file).require_tls(true);
+            options = options.add_root_certificates(file.into()).require_tls(true);
         }
         Ok(Self {
             address,

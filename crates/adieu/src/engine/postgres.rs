@@ -12,14 +12,15 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
+    /// Dropped, it has done nothing.
+    pub(crate) async fn read(url: &str) -> Result<Self, Unusable> {
         // The error of the parser may quote what it could not read, and the password is in there.
         let read: Result<PgConnectOptions, _> = url.parse();
         let mut options = read.map_err(|_| {
             let example = "postgres://user:password@host:5432/database";
             Unusable::unread("PostgreSQL", example)
         })?;
-        let (_, authority) = address::authority(url)?;
+        let (_, authority) = address::authority(url).await?;
         // As with other clients of PostgreSQL: who names an authority wants it asked.
         if authority.is_some() && matches!(options.get_ssl_mode(), PgSslMode::Require) {
             options = options.ssl_mode(PgSslMode::VerifyCa);

@@ -14,7 +14,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
+    /// Dropped, it has done nothing.
+    pub(crate) async fn read(url: &str) -> Result<Self, Unusable> {
         // The error of the parser may quote what it could not read, and the password is in there.
         let unread = |_: RedisError| {
             let encrypted = ["rediss:", "valkeys:"];
@@ -27,7 +28,7 @@ impl Address {
             }
             Unusable::unread("Redis", "redis://user:password@host:6379/0")
         };
-        let (plain, authority) = address::authority(url)?;
+        let (plain, authority) = address::authority(url).await?;
         let info = plain.into_connection_info().map_err(unread)?;
         let what = match info.addr() {
             ConnectionAddr::Tcp(host, port) => format!("Redis at {host}:{port}"),
@@ -41,19 +42,13 @@ impl Address {
         let client = match authority {
             None => Client::open(info).map_err(unread)?,
             #[cfg(feature = "tls")]
-            Some(file) if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
+            Some((file, pem)) if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
                 let certificates = redis::TlsCertificates {
                     client_tls: None,
-                    root_cert: std::fs::read(&file).ok(),
+                    root_cert: Some(pem.into_bytes()),
                 };
                 let built = Client::build_with_tls(info, certificates);
-                built.map_err(|error| Unusable {
-                    what: format!(
-                        "the certificate authority `{}` cannot be used",
-                        file.display()
-                    ),
-                    how: error.to_string(),
-                })?
+                built.map_err(|error| address::unusable_authority(&file, error))?
             }
             Some(_) => {
                 return Err(Unusable {

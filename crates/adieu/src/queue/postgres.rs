@@ -167,7 +167,7 @@ impl PostgresQueue {
         let Address {
             options,
             what: server,
-        } = Address::read(url)?;
+        } = Address::read(url).await?;
         // First without the pool, which would try again and again and then only say that it timed out.
         let first = timeout(PATIENCE, PgConnection::connect_with(&options)).await;
         let first = first.unwrap_or_else(|late| Err(sqlx::Error::Io(late.into())));

@@ -239,7 +239,7 @@ impl RedisQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        let address = Address::read(url)?;
+        let address = Address::read(url).await?;
         let (client, server) = (address.client, address.what);
         // First without the manager, which would try again and again.
         let config = AsyncConnectionConfig::new()

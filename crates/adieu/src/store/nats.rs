@@ -88,7 +88,7 @@ impl NatsConnect {
             address,
             options,
             what,
-        } = Address::read(&self.url)?;
+        } = Address::read(&self.url).await?;
         let connecting = options
             .connection_timeout(CONNECT)
             .request_timeout(Some(ANSWER))

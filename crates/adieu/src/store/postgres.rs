@@ -88,7 +88,7 @@ impl PostgresConnect {
     }
 
     async fn open(self) -> Result<PostgresStore, StoreError> {
-        let Address { options, what } = Address::read(&self.url)?;
+        let Address { options, what } = Address::read(&self.url).await?;
         let table = quoted(&self.table)?;
         // One connection by itself first: a pool would try again for a while before it says why.
         let connecting = PgConnection::connect_with(&options);

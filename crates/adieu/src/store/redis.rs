@@ -83,7 +83,7 @@ impl RedisConnect {
     }
 
     async fn open(self) -> Result<RedisStore, StoreError> {
-        let Address { client, what } = Address::read(&self.url)?;
+        let Address { client, what } = Address::read(&self.url).await?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(Some(ANSWER))

@@ -183,7 +183,7 @@ impl Site {
             address,
             options,
             what: server,
-        } = Address::read(url)?;
+        } = Address::read(url).await?;
         let (count, connections) = watch::channel(0);
         let count = Arc::new(count);
         let connect = options
