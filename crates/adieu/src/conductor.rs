@@ -150,14 +150,15 @@ impl Conductor {
     }
 
     fn say(&mut self, now: Time, notice: Notice) {
-        self.voice.say(&notice);
+        // Said last: whoever hears of it may ask at once.
+        #[cfg(all(unix, feature = "admin"))]
+        self.core.handoff.remember(&notice);
+        self.ledger(|ledger| ledger.write(now, notice.clone()));
         #[cfg(unix)]
         if let Some(systemd) = &mut self.systemd {
             systemd.hear(&notice, now);
         }
-        #[cfg(all(unix, feature = "admin"))]
-        self.core.handoff.remember(&notice);
-        self.ledger(|ledger| ledger.write(now, notice));
+        self.voice.say(notice);
     }
 
     fn begin_to_run(&mut self, now: Time) {

@@ -75,11 +75,11 @@ impl Voice {
         }
     }
 
-    pub(crate) fn say(&mut self, notice: &Notice) {
+    pub(crate) fn say(&mut self, notice: Notice) {
         match self {
-            Self::Here(herald) => herald.say(notice),
+            Self::Here(herald) => herald.say(&notice),
             // The thread ends after its sender, never before.
-            Self::Away(tell, _) => drop(tell.send(Saying::Notice(notice.clone()))),
+            Self::Away(tell, _) => drop(tell.send(Saying::Notice(notice))),
             Self::Silent => {}
         }
     }
