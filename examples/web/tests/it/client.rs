@@ -136,10 +136,19 @@ impl Client {
         self
     }
 
-    /// Reads some bytes; none at the end.
+    /// Reads some bytes; none at the end. Silence is neither.
+    #[track_caller]
     fn more(&mut self) -> io::Result<usize> {
         let mut bytes = [0; 16_384];
         let count = match self.stream.read(&mut bytes) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                ) =>
+            {
+                panic!("nothing came for {PATIENCE:?}, not even the end")
+            }
             // TLS without a last word: the connection was cut.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             read => read?,
