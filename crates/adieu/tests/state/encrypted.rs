@@ -8,7 +8,7 @@ use adieu::{BoxError, StoreHandle};
 use fixture_servers::{Absent, PASSWORD, Server};
 
 use crate::conformance::{Cursor, cursor};
-use crate::servers::{Kind, said};
+use crate::servers::{Kind, on, said};
 
 /// What every engine has to stand. The server takes no connection that is not encrypted.
 pub(crate) fn holds<K: Kind, Q: Queue + Clone>(
@@ -16,17 +16,7 @@ pub(crate) fn holds<K: Kind, Q: Queue + Clone>(
     queue: impl AsyncFn(&str) -> Result<Q, QueueError>,
     push: impl AsyncFn(&Q) -> Result<(), QueueError>,
 ) -> Result<(), BoxError> {
-    let mut server = match server {
-        Ok(server) => server,
-        Err(absent) => {
-            println!("skipped: {absent}");
-            return Ok(());
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    on(server, async |mut server| {
         let right = server.tls_url("localhost", true);
         let jobs = queue(&right).await?;
         push(&jobs).await?;

@@ -25,9 +25,12 @@ pub(crate) trait Kind: Send + Sync + 'static {
     }
 }
 
-/// Everything that such a store has to stand.
-fn stands<K: Kind>(server: Result<Server, Absent>) -> Result<(), BoxError> {
-    let mut server = match server {
+/// Checks something on a server, if there is one here.
+pub(crate) fn on(
+    server: Result<Server, Absent>,
+    check: impl AsyncFnOnce(Server) -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
+    let server = match server {
         Ok(server) => server,
         Err(absent) => {
             println!("skipped: {absent}");
@@ -37,7 +40,12 @@ fn stands<K: Kind>(server: Result<Server, Absent>) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    runtime.block_on(check(server))
+}
+
+/// Everything that such a store has to stand.
+fn stands<K: Kind>(server: Result<Server, Absent>) -> Result<(), BoxError> {
+    on(server, async |mut server| {
         let url = server.url();
         conformance::holds(async || K::open(&url).await).await?;
         one_of_two_processes_wins::<K>(&url).await?;
