@@ -9,6 +9,7 @@ mod crowd;
 mod duel;
 mod finding;
 mod heap;
+mod series;
 mod stopwatch;
 
 pub use child::{Child, Clock, REST, elapsed, signal_then_exit};
@@ -17,4 +18,5 @@ pub use crowd::{Question, Served, ask, linger};
 pub use duel::{Duel, best, percentile, rounds};
 pub use finding::{Finding, Unit};
 pub use heap::steady_heap;
+pub use series::Series;
 pub use stopwatch::Stopwatch;

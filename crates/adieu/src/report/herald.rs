@@ -37,7 +37,7 @@ impl Herald {
 }
 
 pub(crate) enum Saying {
-    Notice(Notice),
+    Notices(Vec<Notice>),
     Status(String),
     Report(Arc<Publisher>),
 }
@@ -63,7 +63,7 @@ impl Voice {
             .spawn(move || {
                 for saying in told {
                     match saying {
-                        Saying::Notice(notice) => speaker.say(&notice),
+                        Saying::Notices(notices) => notices.iter().for_each(|it| speaker.say(it)),
                         Saying::Status(text) => complain(format_args!("{text}")),
                         Saying::Report(publisher) => publisher.print(),
                     }
@@ -75,11 +75,11 @@ impl Voice {
         }
     }
 
-    pub(crate) fn say(&mut self, notice: Notice) {
+    pub(crate) fn say(&mut self, notices: Vec<Notice>) {
         match self {
-            Self::Here(herald) => herald.say(&notice),
+            Self::Here(herald) => notices.iter().for_each(|it| herald.say(it)),
             // The thread ends after its sender, never before.
-            Self::Away(tell, _) => drop(tell.send(Saying::Notice(notice))),
+            Self::Away(tell, _) => drop(tell.send(Saying::Notices(notices))),
             Self::Silent => {}
         }
     }
