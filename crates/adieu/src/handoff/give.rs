@@ -7,9 +7,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use crate::duration::show;
 use crate::lifecycle::Cause;
 use crate::net::Bequest;
 use crate::report::Notice;
-use crate::sys;
+use crate::{panics, sys};
 
 /// How long the next process may take from `go` to `serving`: it only has to accept.
 const OPENING: Duration = Duration::from_secs(10);
@@ -31,6 +32,8 @@ const ENDING: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(crate) struct HandOff {
     state: Mutex<State>,
+    /// Rings when a process that was being started runs, or does not.
+    started: Condvar,
     #[cfg(feature = "admin")]
     last: Mutex<Option<Last>>,
     terms: Mutex<Option<(MakeCommand, Duration)>>,
@@ -46,8 +49,8 @@ enum State {
     Waiting { pid: u32, channel: UnixStream },
     /// It runs, and is being ended. As long as this says so it is not reaped, and its number is its own.
     Ending { pid: u32 },
-    /// The stop came first.
-    Forestalled,
+    /// The stop came first. A process that is just being started is known in a moment.
+    Forestalled { starting: bool },
     /// The next process has taken over.
     Done,
 }
@@ -107,7 +110,7 @@ impl HandOff {
                 *state = State::Starting;
                 Ok(())
             }
-            State::Forestalled | State::Done => Err("the service is stopping"),
+            State::Forestalled { .. } | State::Done => Err("the service is stopping"),
             _ => Err("one is under way already"),
         }
     }
@@ -116,21 +119,41 @@ impl HandOff {
     pub(crate) fn forestall(&self) {
         let mut state = self.state();
         match &*state {
-            State::Done | State::Ending { .. } => {}
+            State::Done | State::Ending { .. } | State::Forestalled { .. } => {}
             State::Waiting { pid, channel } => {
                 let pid = *pid;
                 let _ = channel.shutdown(Shutdown::Both);
                 *state = State::Ending { pid };
             }
-            State::Idle | State::Starting | State::Forestalled => *state = State::Forestalled,
+            State::Starting => *state = State::Forestalled { starting: true },
+            State::Idle => *state = State::Forestalled { starting: false },
         }
     }
 
-    /// This process is about to end: a next one that has not taken over must not outlive it.
+    /// This process is about to end: a next one that has not taken over must not outlive it. Waits for the number of
+    /// one that is just being started.
     pub(crate) fn end_now(&self) {
-        if let State::Waiting { pid, .. } | State::Ending { pid } = *self.state() {
+        let state = self
+            .started
+            .wait_while(self.state(), |state| {
+                matches!(state, State::Forestalled { starting: true })
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if let State::Waiting { pid, .. } | State::Ending { pid } = *state {
             sys::kill(pid);
         }
+    }
+
+    /// The next process runs, or does not. If the stop came first it is only there to be ended.
+    fn started(&self, next: Option<(u32, UnixStream)>) {
+        let mut state = self.state();
+        *state = match (&*state, next) {
+            (State::Forestalled { .. }, Some((pid, _))) => State::Ending { pid },
+            (State::Forestalled { .. }, None) => State::Forestalled { starting: false },
+            (_, Some((pid, channel))) => State::Waiting { pid, channel },
+            (_, None) => State::Idle,
+        };
+        self.started.notify_all();
     }
 }
 
@@ -158,7 +181,7 @@ impl Core {
                     }
                 });
             spawned.map(drop).map_err(|_| {
-                *self.handoff.state() = State::Idle;
+                self.handoff.started(None);
                 "there is no thread for it"
             })
         });
@@ -171,24 +194,13 @@ impl Core {
 
 /// One hand-off, from the start of the next process to its success. An error says why the service goes on instead.
 fn hand_off(core: &Arc<Core>) -> Result<(), String> {
-    let (mut next, patience) = match Next::start(core) {
-        Ok(started) => started,
-        Err(why) => {
-            next_state(core, State::Idle);
-            return Err(why);
-        }
-    };
+    // What makes the command is the program's.
+    let started = catch_unwind(AssertUnwindSafe(|| Next::start(core)))
+        .unwrap_or_else(|payload| Err(format!("the command {}", panics::describe(payload))));
+    let (mut next, patience) = started.inspect_err(|_| core.handoff.started(None))?;
     match next.take_over(core, patience) {
         Ok(()) => Ok(()),
         Err(why) => Err(next.end(core, &why)),
-    }
-}
-
-/// Moves on, unless the stop came first.
-fn next_state(core: &Core, next: State) {
-    let mut state = core.handoff.state();
-    if !matches!(*state, State::Forestalled) {
-        *state = next;
     }
 }
 
@@ -213,6 +225,7 @@ impl Next {
         drop(terms);
         let bequests = core.estate.bequests().map_err(trouble)?;
         let (channel, theirs) = UnixStream::pair().map_err(trouble)?;
+        let ours = channel.try_clone().map_err(trouble)?;
         let letter = letter(&theirs, &bequests);
         let text = serde_json::to_string(&letter).map_err(|error| error.to_string())?;
         let passed = letter.listeners.iter().map(|item| item.descriptor);
@@ -224,6 +237,8 @@ impl Next {
                 Path::new(&program).display()
             )
         })?;
+        // Known before it is said: whoever hears of it may stop us at once.
+        core.handoff.started(Some((child.id(), ours)));
         core.note(Notice::HandOffBegun {
             pid: child.id(),
             command: program.to_string_lossy().into_owned(),
@@ -243,16 +258,8 @@ impl Next {
     /// The conversation. An error says what went wrong, as far as could be heard.
     fn take_over(&mut self, core: &Core, patience: Duration) -> Result<(), String> {
         let trouble = |error: io::Error| error.to_string();
-        let ours = self.channel.try_clone().map_err(trouble)?;
-        next_state(
-            core,
-            State::Waiting {
-                pid: self.pid(),
-                channel: ours,
-            },
-        );
         let mut hearing = BufReader::new(self.channel.try_clone().map_err(trouble)?);
-        if matches!(*core.handoff.state(), State::Forestalled) {
+        if matches!(*core.handoff.state(), State::Ending { .. }) {
             return Err(String::new());
         }
         let by = Instant::now() + patience;
@@ -291,7 +298,7 @@ impl Next {
         let pid = self.pid();
         let forestalled = {
             let mut state = core.handoff.state();
-            let forestalled = matches!(*state, State::Forestalled | State::Ending { .. });
+            let forestalled = matches!(*state, State::Ending { .. });
             *state = State::Ending { pid };
             forestalled
         };
@@ -315,7 +322,7 @@ impl Next {
         let status = {
             let mut state = core.handoff.state();
             *state = if forestalled {
-                State::Forestalled
+                State::Forestalled { starting: false }
             } else {
                 State::Idle
             };
@@ -440,4 +447,37 @@ fn program(called: Option<OsString>) -> PathBuf {
     by_name
         .filter(|path| path.canonicalize().is_ok_and(|path| path == real))
         .unwrap_or(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_just_being_started_does_not_outlive_us() {
+        let handoff = HandOff::default();
+        handoff.begin().expect("nothing is under way");
+        handoff.forestall();
+        let (channel, _theirs) = UnixStream::pair().expect("a channel");
+        let mut child = Command::new("sleep").arg("600").spawn().expect("a child");
+        let status = thread::scope(|scope| {
+            let ending = scope.spawn(|| handoff.end_now());
+            handoff.started(Some((child.id(), channel)));
+            ending.join().expect("it waits for the number");
+            child.wait()
+        });
+        assert_eq!(status.expect("a status").signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_start_that_failed() {
+        let handoff = HandOff::default();
+        handoff.begin().expect("nothing is under way");
+        handoff.forestall();
+        handoff.started(None);
+        handoff.end_now();
+        assert_eq!(handoff.begin(), Err("the service is stopping"));
+    }
 }
