@@ -1,15 +1,18 @@
-//! The stop, for axum handlers.
+//! The stop, for request handlers.
 
 use std::ops::Deref;
 
+#[cfg(feature = "axum")]
 use axum_core::extract::FromRequestParts;
-use http::StatusCode;
-use http::request::Parts;
+use http::Extensions;
+#[cfg(feature = "axum")]
+use http::{StatusCode, request::Parts};
 
+use crate::component::http::Enclosure;
 use crate::stop::Stop;
 
-/// An axum extractor for the [`Stop`] of the service, so that a stream, a WebSocket or a long poll can end
-/// politely. Rejected with 500 where no adieu server has put one in.
+/// The [`Stop`] of the service for whoever handles a request, so that a stream, a WebSocket or a long poll can end
+/// politely. With the feature `axum` an extractor, rejected with 500 where no adieu server has put one in.
 ///
 /// ```
 /// use adieu::Stopping;
@@ -22,6 +25,23 @@ use crate::stop::Stop;
 #[derive(Clone, Debug)]
 pub struct Stopping(pub Stop);
 
+impl Stopping {
+    /// The stop, for services that are not axum's: from the extensions of a request that an adieu server took in.
+    ///
+    /// ```
+    /// use adieu::Stopping;
+    ///
+    /// fn is_stopping<B>(request: &http::Request<B>) -> bool {
+    ///     Stopping::of(request.extensions()).is_some_and(|stop| stop.is_requested())
+    /// }
+    /// # assert!(!is_stopping(&http::Request::new(())));
+    /// ```
+    #[must_use]
+    pub fn of(extensions: &Extensions) -> Option<Self> {
+        extensions.get::<Enclosure>().map(|it| Self(it.stop()))
+    }
+}
+
 impl Deref for Stopping {
     type Target = Stop;
 
@@ -30,6 +50,7 @@ impl Deref for Stopping {
     }
 }
 
+#[cfg(feature = "axum")]
 impl<S: Sync> FromRequestParts<S> for Stopping {
     type Rejection = (StatusCode, &'static str);
 
@@ -38,11 +59,6 @@ impl<S: Sync> FromRequestParts<S> for Stopping {
             StatusCode::INTERNAL_SERVER_ERROR,
             "this router is not served by adieu",
         );
-        parts
-            .extensions
-            .get::<Stop>()
-            .cloned()
-            .map(Self)
-            .ok_or(missing)
+        Self::of(&parts.extensions).ok_or(missing)
     }
 }

@@ -32,7 +32,7 @@ mod duration;
 #[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
 mod engine;
 mod error;
-#[cfg(feature = "axum")]
+#[cfg(feature = "http")]
 mod extract;
 mod gate;
 mod group;
@@ -91,7 +91,7 @@ pub use component::{HttpPart, Limits, Upload};
 pub use component::{PollerPart, StorePart};
 pub use duration::{InvalidDuration, parse_duration};
 pub use error::{BoxError, Error, Failure, Result, TaskError, TooLate};
-#[cfg(feature = "axum")]
+#[cfg(feature = "http")]
 pub use extract::Stopping;
 pub use group::{Cancelled, Group, GroupCause, GroupError};
 pub use hear::Signal;

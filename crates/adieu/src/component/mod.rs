@@ -3,7 +3,7 @@
 mod consumer;
 mod hook;
 #[cfg(feature = "http")]
-mod http;
+pub(crate) mod http;
 #[cfg(feature = "state")]
 mod poller;
 mod resource;

@@ -6,7 +6,7 @@ use std::io;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -204,6 +204,7 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         lender: Arc::clone(&lender),
         guest: Arc::clone(&guest),
         stop,
+        reader: None,
     };
     let ended = handler(conn).await;
     in_hand.over = true;
@@ -244,6 +245,8 @@ pub struct Conn {
     lender: Arc<Mutex<Option<Stream>>>,
     guest: Arc<TcpGuest>,
     stop: Stop,
+    /// Who was last heard to listen.
+    reader: Option<Waker>,
 }
 
 impl Conn {
@@ -257,6 +260,17 @@ impl Conn {
     #[must_use]
     pub fn peer(&self) -> String {
         self.guest.wire.peer()
+    }
+
+    /// Has the bell ring for whoever reads, which is nearly always the same task.
+    fn listen(&mut self, cx: &Context<'_>) {
+        let is_known = (self.reader.as_ref()).is_some_and(|it| it.will_wake(cx.waker()));
+        if is_known {
+            self.guest.bell.listen_as_ever(cx);
+        } else {
+            self.reader = Some(cx.waker().clone());
+            self.guest.bell.listen(cx);
+        }
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
@@ -284,7 +298,7 @@ impl AsyncRead for Conn {
             return polled;
         }
         // Before the look at the tide: whoever turns it afterwards rings.
-        self.guest.bell.listen(cx);
+        self.listen(cx);
         let stopping = self.guest.server.tide() >= Tide::Linger;
         // What the kernel has and the runtime does not know of yet will wake us; only silence is the end.
         if stopping && !self.guest.wire.has_unread() {

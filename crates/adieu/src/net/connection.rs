@@ -52,11 +52,10 @@ impl Bell {
         }
     }
 
-    /// The same, where no other task ever listens.
+    /// The same, for a task that listened last, if any did.
     ///
     /// Who sees a waker that was just taken is about to be woken by it, and comes again: whoever rings does so after
     /// it has cleared the flag, and being woken orders the two.
-    #[cfg(feature = "http")]
     #[inline]
     pub(crate) fn listen_as_ever(&self, cx: &Context<'_>) {
         if !self.is_set.load(Relaxed) {

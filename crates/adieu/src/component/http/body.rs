@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -76,13 +75,13 @@ impl Drop for Upload {
     }
 }
 
-/// A request under way: from its head to the last byte of its answer, or to the moment nobody wants it. Shared
-/// by whatever still has a piece of the answer.
+/// A hold on a request under way. Its answer in the making has one, or the answer's body, and each piece of it that
+/// the transport has and may not have written yet; with the last of them the request ends.
 pub(super) struct InHand {
     pub(super) facts: Arc<Facts>,
     id: u64,
-    whole: AtomicBool,
-    pieces: AtomicU32,
+    /// Whether all of it was written, if this is a piece's.
+    written: Option<bool>,
 }
 
 impl InHand {
@@ -90,30 +89,23 @@ impl InHand {
         Self {
             facts,
             id,
-            whole: AtomicBool::new(false),
-            pieces: AtomicU32::new(0),
+            written: None,
         }
     }
 
-    fn hand_out(&self) {
-        if self.pieces.fetch_add(1, Relaxed) == 0 {
-            self.facts.track.answer_is_held(true);
-        }
-    }
-
-    fn written(&self) {
-        if self.pieces.fetch_sub(1, Relaxed) == 1 {
-            self.facts.track.answer_is_held(false);
-        }
+    /// The hold of a piece, which may be the last.
+    fn hand_out(&self, is_last: bool) -> Self {
+        self.facts.hand_out(self.id, is_last);
+        Self::new(Arc::clone(&self.facts), self.id)
     }
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
         // Cut by us, at the end of the drain: this is what the report must name. A client that went away is not.
-        let is_lost = !self.whole.load(Relaxed) && self.facts.server.core.stop.is_cancelling();
-        self.facts.end(self.id, |errand| {
-            if is_lost {
+        let is_cut = self.facts.server.core.stop.is_cancelling();
+        self.facts.let_go(self.id, self.written, |errand| {
+            if is_cut {
                 let peer = self.facts.wire.peer();
                 let what = format!("{} {} from {peer}", errand.method, errand.uri.path());
                 self.facts.server.lose(what, errand.age());
@@ -127,7 +119,7 @@ pin_project! {
     pub(super) struct Reply<B> {
         #[pin]
         kind: Kind<B>,
-        in_hand: Arc<InHand>,
+        in_hand: InHand,
         // For a stream of events, which may be ended between any two.
         ebb: Option<BoxFuture<()>>,
     }
@@ -141,11 +133,10 @@ pin_project! {
     }
 }
 
-/// Bytes of an answer that the transport has and may not have written yet: the request is in hand as long as
-/// there is one.
+/// Bytes of an answer that the transport has and may not have written yet.
 pub(super) struct Piece<D: Buf> {
     data: Data<D>,
-    in_hand: Arc<InHand>,
+    in_hand: InHand,
 }
 
 /// Data of a handler, or a text of our own.
@@ -154,22 +145,9 @@ enum Data<D> {
     Text(&'static [u8]),
 }
 
-impl<D: Buf> Piece<D> {
-    fn new(data: Data<D>, in_hand: &Arc<InHand>) -> Self {
-        in_hand.hand_out();
-        Self {
-            data,
-            in_hand: Arc::clone(in_hand),
-        }
-    }
-}
-
 impl<D: Buf> Drop for Piece<D> {
     fn drop(&mut self) {
-        if self.has_remaining() {
-            self.in_hand.whole.store(false, Relaxed);
-        }
-        self.in_hand.written();
+        self.in_hand.written = Some(!self.has_remaining());
     }
 }
 
@@ -200,7 +178,7 @@ impl<B> Reply<B> {
     pub(super) fn handler(body: B, in_hand: InHand, ebb: Option<BoxFuture<()>>) -> Self {
         Self {
             kind: Kind::Handler { body },
-            in_hand: Arc::new(in_hand),
+            in_hand,
             ebb,
         }
     }
@@ -208,7 +186,7 @@ impl<B> Reply<B> {
     pub(super) fn text(text: &'static [u8], in_hand: InHand) -> Self {
         Self {
             kind: Kind::Text { text: Some(text) },
-            in_hand: Arc::new(in_hand),
+            in_hand,
             ebb: None,
         }
     }
@@ -228,12 +206,10 @@ where
     ) -> Poll<Option<Result<Frame<Self::Data>, BoxError>>> {
         let this = self.project();
         let in_hand = &*this.in_hand;
-        let (polled, ended) = match this.kind.project() {
+        let (frame, ended) = match this.kind.project() {
             KindProjected::Text { text } => {
-                let frame = text
-                    .take()
-                    .map(|text| Ok(Frame::data(Piece::new(Data::Text(text), in_hand))));
-                (Poll::Ready(frame), true)
+                let frame = text.take().map(|text| Ok(Frame::data(Data::Text(text))));
+                (frame, true)
             }
             KindProjected::Handler { mut body } => {
                 let facts = &in_hand.facts;
@@ -242,35 +218,32 @@ where
                     facts.server.ebbed.is_open() || ebb.as_mut().poll(cx).is_ready()
                 });
                 // One that never pauses may say its last words, and no more.
-                let patience = facts.limits.patience;
-                if ebbed && facts.server.since(Tide::Ebb) > patience {
-                    (Poll::Ready(None), true)
+                if ebbed && facts.server.since(Tide::Ebb) > facts.limits.patience {
+                    (None, true)
                 } else {
                     match body.as_mut().poll_frame(cx) {
-                        Poll::Ready(frame) => {
-                            let frame = frame.map(|frame| {
-                                frame
-                                    .map(|frame| {
-                                        frame.map_data(|data| {
-                                            Piece::new(Data::Handler(data), in_hand)
-                                        })
-                                    })
-                                    .map_err(Into::into)
-                            });
-                            let failed = matches!(frame, Some(Err(_)));
-                            (Poll::Ready(frame), !failed && body.is_end_stream())
-                        }
+                        Poll::Ready(Some(Ok(frame))) => (
+                            Some(Ok(frame.map_data(Data::Handler))),
+                            body.is_end_stream(),
+                        ),
+                        Poll::Ready(Some(Err(error))) => (Some(Err(error.into())), false),
+                        Poll::Ready(None) => (None, true),
                         // The end of a stream of events is a whole answer; the client connects again, elsewhere.
-                        Poll::Pending if ebbed => (Poll::Ready(None), true),
-                        Poll::Pending => (Poll::Pending, false),
+                        Poll::Pending if ebbed => (None, true),
+                        Poll::Pending => return Poll::Pending,
                     }
                 }
             }
         };
-        if ended || matches!(polled, Poll::Ready(None)) {
-            in_hand.whole.store(true, Relaxed);
+        let is_data = matches!(&frame, Some(Ok(frame)) if frame.is_data());
+        if ended && !is_data {
+            in_hand.facts.is_whole(in_hand.id);
         }
-        polled
+        let piece = |data| Piece {
+            data,
+            in_hand: in_hand.hand_out(ended),
+        };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

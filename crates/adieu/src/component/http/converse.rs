@@ -213,6 +213,9 @@ impl Minder {
                 if !turned && self.facts.is_time_to_turn() {
                     continue;
                 }
+                if self.rests() {
+                    return Poll::Pending;
+                }
                 let (verdict, now) = self.facts.verdict();
                 match verdict {
                     Verdict::Wait(None) => return Poll::Pending,
@@ -237,6 +240,16 @@ impl Minder {
             }
         })
         .await
+    }
+
+    /// Whether there is nothing to judge: the next request may take as long as the timer runs, and longer. So it is
+    /// after nearly every request, and nobody has to look at a clock.
+    fn rests(&self) -> bool {
+        self.timer.as_ref().is_some_and(|timer| {
+            let end = self.facts.idle_until();
+            end.is_some_and(|end| timer.at <= Duration::from_millis(end))
+                && !timer.sleep.is_elapsed()
+        })
     }
 
     /// Whether a connection whose time is up is spared a while: on a busy machine its client's handshake or

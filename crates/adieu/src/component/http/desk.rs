@@ -24,11 +24,12 @@ use crate::panics;
 pub(super) struct Desk<S> {
     service: S,
     facts: Arc<Facts>,
-    enclosed: Arc<Enclosed>,
+    enclosed: Enclosed,
 }
 
 impl<S> Desk<S> {
-    pub(super) const fn new(service: S, facts: Arc<Facts>, enclosed: Arc<Enclosed>) -> Self {
+    pub(super) fn new(service: S, facts: Arc<Facts>) -> Self {
+        let enclosed = Enclosed::new(&facts);
         Self {
             service,
             facts,

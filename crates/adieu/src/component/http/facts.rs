@@ -24,6 +24,12 @@ pub(super) struct Errand {
     waits: bool,
     /// Its answer has begun. What it still waits for is then its own affair: a conversation may well pause.
     answers: bool,
+    /// Who has a hold on it.
+    holds: u32,
+    /// Those of them that are pieces of the answer, on their way out.
+    pieces: u32,
+    /// The answer has come to its end, and no piece of it was dropped half-way.
+    is_whole: bool,
 }
 
 pub(super) struct Facts {
@@ -52,8 +58,15 @@ struct Errands {
     next: u64,
 }
 
+impl Errands {
+    fn find(&self, id: u64) -> Option<usize> {
+        self.under_way.iter().position(|errand| errand.id == id)
+    }
+}
+
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK: Duration = Duration::from_millis(250);
+
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
 }
@@ -122,29 +135,64 @@ impl Facts {
             began: self.track.last_progress(),
             waits: false,
             answers: false,
+            holds: 1,
+            pieces: 0,
+            is_whole: false,
         });
         id
     }
 
-    /// The answer is out, or nobody wants it any more. Looked at for the last time.
-    pub(super) fn end(&self, id: u64, look: impl FnOnce(&Errand)) {
+    /// One hold less, a piece's if it says whether it was written. With the last one the request ends: its answer is
+    /// out, or nobody wants it any more; if not all of it is out, it is looked at for the last time.
+    pub(super) fn let_go(&self, id: u64, written: Option<bool>, look: impl FnOnce(&Errand)) {
         let mut errands = self.errands();
-        let under_way = &mut errands.under_way;
-        let Some(index) = under_way.iter().position(|errand| errand.id == id) else {
+        let Some(index) = errands.find(id) else {
             return;
         };
-        look(&under_way[index]);
-        let waits = under_way[index].waits && !under_way[index].answers;
-        // Dropped where it is, and not moved out first.
-        let last = under_way.len() - 1;
-        if index < last {
-            under_way.swap(index, last);
+        let errand = &mut errands.under_way[index];
+        errand.holds -= 1;
+        if let Some(written) = written {
+            errand.is_whole &= written;
+            errand.pieces -= 1;
+            if errand.pieces == 0 {
+                self.track.answer_is_held(false);
+            }
         }
-        under_way.truncate(last);
-        if waits {
+        if errand.holds > 0 {
+            return;
+        }
+        if !errand.is_whole {
+            look(errand);
+        }
+        if errand.waits && !errand.answers {
             self.track.body_is_awaited(false);
         }
+        // Dropped where it is, and not moved out first.
+        let last = errands.under_way.len() - 1;
+        if index < last {
+            errands.under_way.swap(index, last);
+        }
+        errands.under_way.truncate(last);
         self.track.end();
+    }
+
+    /// The transport gets a piece of the answer, which has a hold of its own.
+    pub(super) fn hand_out(&self, id: u64, is_last: bool) {
+        let mut errands = self.errands();
+        if let Some(index) = errands.find(id) {
+            let errand = &mut errands.under_way[index];
+            errand.is_whole |= is_last;
+            errand.holds += 1;
+            errand.pieces += 1;
+            if errand.pieces == 1 {
+                self.track.answer_is_held(true);
+            }
+        }
+    }
+
+    /// The transport has got the last of the answer.
+    pub(super) fn is_whole(&self, id: u64) {
+        self.change(id, |errand| errand.is_whole = true);
     }
 
     /// The handler of a request waits for its body, or has got some of it, or gave it up.
@@ -159,10 +207,10 @@ impl Facts {
 
     fn change(&self, id: u64, change: impl FnOnce(&mut Errand)) {
         let mut errands = self.errands();
-        let mut under_way = errands.under_way.iter_mut();
-        let Some(errand) = under_way.find(|errand| errand.id == id) else {
+        let Some(index) = errands.find(id) else {
             return;
         };
+        let errand = &mut errands.under_way[index];
         let before = errand.waits && !errand.answers;
         change(errand);
         let after = errand.waits && !errand.answers;
@@ -188,6 +236,15 @@ impl Facts {
             Tide::Turning | Tide::Linger => self.track.has_served(),
             Tide::Ebb => true,
         }
+    }
+
+    /// When its time is up if nothing comes, in milliseconds: of a connection that waits for its next request, while
+    /// nobody stops anything. For all others there is more to it than that.
+    pub(super) fn idle_until(&self) -> Option<u64> {
+        let is_calm = self.server.tide() == Tide::Flow;
+        is_calm
+            .then(|| self.track.idle_until(&self.limits))
+            .flatten()
     }
 
     /// What is to be done at this moment, and which it is, in milliseconds.

@@ -14,9 +14,13 @@ pub(super) struct Heads([u8; 3]);
 impl Heads {
     /// How many have ended in the next bytes.
     pub(super) fn ended_in(&mut self, bytes: &[u8]) -> u32 {
-        let mut count = match END.find(bytes) {
-            // As a rule: one request, whole, and nothing behind it.
-            Some(at) if at + 4 == bytes.len() => 1,
+        let first = END.find(bytes);
+        // As a rule: one request, whole, and nothing before or behind it.
+        if first.is_some_and(|at| at + 4 == bytes.len()) && !matches!(bytes, [b'\r' | b'\n', ..]) {
+            self.0 = *b"\n\r\n";
+            return 1;
+        }
+        let mut count = match first {
             Some(at) => 1 + END.find_iter(&bytes[at + 4..]).count(),
             None => 0,
         };

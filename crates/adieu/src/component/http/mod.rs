@@ -33,7 +33,7 @@ pub use body::Upload;
 pub use limits::Limits;
 
 use desk::Desk;
-use enclosed::Enclosed;
+pub(crate) use enclosed::Enclosure;
 use facts::Facts;
 
 /// An HTTP server about to start: it does at the end of the statement that makes it, and accepts once `setup`
@@ -63,14 +63,13 @@ impl<'app> HttpPart<'app> {
             let tls = listener.tls.clone();
             #[cfg(not(feature = "tls"))]
             let _ = listener;
-            let enclosed = Arc::new(Enclosed::new(&server.core));
             Box::new(move |wire: Wire| {
                 let facts = Arc::new(Facts::new(
                     Arc::clone(&server),
                     wire.clone(),
                     Arc::clone(&limits),
                 ));
-                let desk = Desk::new(service.clone(), Arc::clone(&facts), Arc::clone(&enclosed));
+                let desk = Desk::new(service.clone(), Arc::clone(&facts));
                 #[cfg(feature = "tls")]
                 let work = converse::connection(Arc::clone(&facts), wire, tls.clone(), desk);
                 #[cfg(not(feature = "tls"))]

@@ -177,8 +177,7 @@ impl Track {
 
     /// The last byte of the answer is out, or nobody wants it any more. One at a time.
     pub(super) fn end(&self) {
-        self.under_way
-            .store(self.under_way.load(Relaxed).wrapping_sub(1), Relaxed);
+        count(&self.under_way, false);
     }
 
     pub(super) fn last_progress(&self) -> u64 {
@@ -186,19 +185,11 @@ impl Track {
     }
 
     pub(super) fn body_is_awaited(&self, awaited: bool) {
-        if awaited {
-            self.waiting.fetch_add(1, Relaxed);
-        } else {
-            self.waiting.fetch_sub(1, Relaxed);
-        }
+        count(&self.waiting, awaited);
     }
 
     pub(super) fn answer_is_held(&self, held: bool) {
-        if held {
-            self.flushing.fetch_add(1, Relaxed);
-        } else {
-            self.flushing.fetch_sub(1, Relaxed);
-        }
+        count(&self.flushing, held);
     }
 
     /// Whether this is news.
@@ -265,6 +256,14 @@ impl Track {
         }
     }
 
+    /// Until when an idle connection may be kept while the service runs, in milliseconds; `None` for any other.
+    pub(super) fn idle_until(&self, limits: &Limits) -> Option<u64> {
+        (self.state() == State::Idle).then(|| {
+            let keep_alive = u64::try_from(limits.keep_alive.as_millis()).unwrap_or(u64::MAX);
+            self.last_progress().saturating_add(keep_alive)
+        })
+    }
+
     /// What is to be done at this moment.
     pub(super) fn verdict(&self, limits: &Limits, moment: Moment) -> Verdict {
         let ago = |then: &AtomicU64| {
@@ -323,6 +322,11 @@ impl Track {
 /// For a count that only one writes at a time: the task that reads, or whoever holds the list of requests.
 fn add(count: &AtomicU32, more: u32) {
     count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
+}
+
+/// One more, or one less.
+fn count(count: &AtomicU32, more: bool) {
+    add(count, if more { 1 } else { u32::MAX });
 }
 
 fn until(limit: Duration, passed: Duration, then: Verdict) -> Verdict {
