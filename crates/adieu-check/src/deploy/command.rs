@@ -149,6 +149,7 @@ const GRACE_FLAGS: &[&str] = &[
     "--shutdown-timeout",
     "--shutdown-grace-period",
     "--drain-timeout",
+    "--workers-kill-timeout",
 ];
 
 /// Variables of the environment that say the same.
@@ -187,17 +188,33 @@ fn is_bare(value: &str) -> bool {
 
 /// The grace that a command line asks for.
 pub(crate) fn grace(words: &[String]) -> Told {
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
+    match value_of(words, GRACE_FLAGS) {
+        Some(value) => Told::by(value),
+        None => Told::Nothing,
+    }
+}
+
+/// How long a task may take in a worker of celery, which waits for its tasks.
+pub(crate) fn time_limit(words: &[String]) -> Told {
+    let is_worker = words.iter().any(|word| word == "worker");
+    match value_of(words, &["--time-limit"]).filter(|_| is_worker) {
+        // Always seconds: hours are usual.
+        Some(value) => value.and_then(seconds).map_or(Told::Unclear, Told::Seconds),
+        None => Told::Nothing,
+    }
+}
+
+/// What stands behind the first of some flags, if it is there.
+fn value_of<'w>(words: &'w [String], flags: &[&str]) -> Option<Option<&'w str>> {
+    words.iter().enumerate().find_map(|(at, word)| {
         let (flag, value) = match word.split_once('=') {
             Some((flag, value)) => (flag, Some(value)),
             None => (word.as_str(), None),
         };
-        if GRACE_FLAGS.contains(&flag) {
-            return Told::by(value.or_else(|| words.as_slice().first().map(String::as_str)));
-        }
-    }
-    Told::Nothing
+        flags
+            .contains(&flag)
+            .then(|| value.or_else(|| words.get(at + 1).map(String::as_str)))
+    })
 }
 
 /// The grace that a variable asks for. A known server reads none of the usual names.

@@ -67,15 +67,10 @@ fn check_service(name: &Node, service: &Node, desk: &mut Desk<'_>) {
         );
         desk.report(line, rule::COMPOSE_INIT, message);
     }
-    if let Some(wrapper) = command::wrapper(&words) {
-        let line = service
-            .get("command")
-            .or_else(|| service.get("entrypoint"))
-            .map_or(name.line, |node| node.line);
-        let message = format!(
-            "`{wrapper}` stands between the signal and the program: start the program itself"
-        );
-        desk.report(line, rule::SWALLOWING_WRAPPER, message);
+    // What the image starts by itself is said of its Dockerfile.
+    let own_command = service.get("command").or_else(|| service.get("entrypoint"));
+    if let (Some(command), Some(wrapper)) = (own_command, command::wrapper(&start.words)) {
+        desk.report_wrapper(command.line, &wrapper);
     }
     if let Some(signal) = service.get("stop_signal")
         && matches!(signal.text(), Some("SIGKILL" | "KILL" | "9"))

@@ -3,22 +3,14 @@
 use super::Desk;
 use super::command;
 use super::image;
+use super::stages::{self, Instruction};
 use crate::fix::Fix;
 use crate::rule;
 
-/// The instructions of the last stage, which is what runs.
+/// The instructions of the last stage and of those it goes on from.
 #[derive(Debug, Default)]
 pub(crate) struct Dockerfile {
     instructions: Vec<Instruction>,
-}
-
-#[derive(Debug, Clone)]
-struct Instruction {
-    line: u32,
-    /// Where its arguments start and end in the file.
-    span: (usize, usize),
-    name: String,
-    arguments: String,
 }
 
 /// The words of CMD or ENTRYPOINT.
@@ -29,104 +21,12 @@ struct Form {
 }
 
 pub(crate) fn parse(text: &str) -> Dockerfile {
-    let mut file = Dockerfile::default();
-    let mut offset = 0;
-    let mut current: Option<Instruction> = None;
-    let mut heredoc: Option<String> = None;
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        let start = offset;
-        offset += line.len();
-        let trimmed = line.trim();
-        if let Some(end) = &heredoc {
-            if trimmed == end {
-                heredoc = None;
-            }
-            continue;
-        }
-        if trimmed.starts_with('#') || trimmed.is_empty() && current.is_none() {
-            continue;
-        }
-        let continues = trimmed.ends_with('\\');
-        let body = trimmed.strip_suffix('\\').unwrap_or(trimmed);
-        match &mut current {
-            Some(instruction) => {
-                instruction.arguments.push(' ');
-                instruction.arguments.push_str(body);
-                instruction.span.1 = start + line.trim_end().len();
-            }
-            None => {
-                let (name, arguments) = body.split_once(char::is_whitespace).unwrap_or((body, ""));
-                let from = start + line.find(name).unwrap_or(0) + name.len();
-                let lead = line
-                    .get(from - start..)
-                    .map_or(0, |rest| rest.len() - rest.trim_start().len());
-                current = Some(Instruction {
-                    line: index as u32 + 1,
-                    span: (from + lead, start + line.trim_end().len()),
-                    name: name.to_ascii_uppercase(),
-                    arguments: arguments.trim().to_owned(),
-                });
-            }
-        }
-        if !continues && let Some(instruction) = current.take() {
-            if matches!(instruction.name.as_str(), "RUN" | "COPY" | "ADD") {
-                heredoc = heredoc_end(&instruction.arguments);
-            }
-            if instruction.name == "FROM" {
-                file.start_stage(&instruction);
-            }
-            file.instructions.push(instruction);
-        }
+    Dockerfile {
+        instructions: stages::last(text),
     }
-    file.instructions.extend(current);
-    file
-}
-
-fn heredoc_end(arguments: &str) -> Option<String> {
-    let (_, rest) = arguments.split_once("<<")?;
-    let word = rest.trim_start_matches('-').trim_matches(['"', '\'']);
-    let end: String = word
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
-        .collect();
-    (!end.is_empty()).then_some(end)
 }
 
 impl Dockerfile {
-    /// A new stage starts from an image, or goes on from an earlier stage and all that it set.
-    fn start_stage(&mut self, from: &Instruction) {
-        let base = from
-            .arguments
-            .split_whitespace()
-            .find(|word| !word.starts_with("--"))
-            .unwrap_or("");
-        let named = self.instructions.iter().position(|instruction| {
-            instruction.name == "FROM"
-                && instruction
-                    .arguments
-                    .split_whitespace()
-                    .last()
-                    .is_some_and(|name| name.eq_ignore_ascii_case(base))
-                && instruction.arguments.to_ascii_lowercase().contains(" as ")
-        });
-        match named {
-            // Kept: what the earlier stage installed and set holds here too.
-            Some(start) => {
-                let _ = self.instructions.drain(..start);
-            }
-            None => {
-                // Other stages may still be named later; only their FROM and RUN lines matter then.
-                self.instructions
-                    .retain(|instruction| matches!(instruction.name.as_str(), "FROM" | "RUN"));
-                for instruction in &mut self.instructions {
-                    if instruction.name == "RUN" {
-                        instruction.name = "EARLIER RUN".to_owned();
-                    }
-                }
-            }
-        }
-    }
-
     fn last(&self, name: &str) -> Option<&Instruction> {
         self.instructions
             .iter()
@@ -134,8 +34,11 @@ impl Dockerfile {
             .find(|instruction| instruction.name == name)
     }
 
+    /// The image below all stages.
     fn base(&self) -> &str {
-        self.last("FROM")
+        self.instructions
+            .iter()
+            .find(|instruction| instruction.name == "FROM")
             .and_then(|from| {
                 from.arguments
                     .split_whitespace()
@@ -147,7 +50,7 @@ impl Dockerfile {
     fn installs(&self, tool: &str) -> bool {
         self.instructions.iter().any(|instruction| {
             matches!(instruction.name.as_str(), "RUN" | "COPY" | "ADD")
-                && instruction.arguments.contains(tool)
+                && (instruction.arguments.contains(tool) || instruction.document.contains(tool))
         })
     }
 
@@ -219,18 +122,19 @@ impl Dockerfile {
             .filter_map(|name| self.last(name))
             .map(form);
         forms
-            .filter_map(|form| {
-                let inner = command::inner(&form.words);
-                let word = match inner.first().map(|first| command::program(first)) {
-                    Some("sh" | "bash" | "dash" | "ash") => {
-                        inner.iter().skip(1).find(|word| !word.starts_with('-'))
-                    }
-                    _ => inner.first(),
-                };
-                word.map(|word| command::program(word).to_owned())
-            })
+            .filter_map(|form| script_of(&form.words).map(str::to_owned))
             .collect()
     }
+}
+
+/// The name of the script that a command runs, if what it runs is one.
+fn script_of(words: &[String]) -> Option<&str> {
+    let inner = command::inner(words);
+    let word = match inner.first() {
+        Some(first) if is_shell(first) => inner.iter().skip(1).find(|word| !word.starts_with('-')),
+        first => first,
+    };
+    word.map(|word| command::program(word))
 }
 
 /// The words that end up running.
@@ -257,13 +161,17 @@ fn form(instruction: &Instruction) -> Form {
 
 pub(crate) fn check(file: &Dockerfile, desk: &mut Desk<'_>) {
     let windows = file.base().contains("windows") || file.base().contains("nanoserver");
-    for name in ["ENTRYPOINT", "CMD"] {
-        if let Some(instruction) = file.last(name)
-            && !windows
-        {
-            // With an exec-form ENTRYPOINT, CMD is only its arguments.
-            let is_arguments = name == "CMD" && file.last("ENTRYPOINT").is_some();
-            start(instruction, is_arguments, desk);
+    if !windows {
+        let entry = file.last("ENTRYPOINT").filter(|entry| !is_empty(entry));
+        if let Some(entry) = entry {
+            start(entry, Rank::First, desk);
+        }
+        let rank = match entry {
+            None => Some(Rank::First),
+            Some(entry) => hands_on(entry, desk).then_some(Rank::HandedOn),
+        };
+        if let (Some(cmd), Some(rank)) = (file.last("CMD"), rank) {
+            start(cmd, rank, desk);
         }
     }
     if let Some(signal) = file.last("STOPSIGNAL") {
@@ -274,72 +182,101 @@ pub(crate) fn check(file: &Dockerfile, desk: &mut Desk<'_>) {
     }
 }
 
-fn start(instruction: &Instruction, is_arguments: bool, desk: &mut Desk<'_>) {
-    let form = form(instruction);
-    let words: &[String] = match form.words.as_slice() {
-        // `["sh", "-c", "program"]` is the shell form in other clothes.
-        [shell, flag, line]
-            if !form.shell && is_shell(shell) && flag.starts_with('-') && flag.ends_with('c') =>
-        {
-            let inner = command::split(line);
-            let execs =
-                inner.first().is_some_and(|first| first == "exec") || line.contains("exec ");
-            if !execs {
-                desk.report(
-                    instruction.line,
-                    rule::SHELL_FORM,
-                    format!("{} runs under a shell that keeps the signal: put `exec` before the program", instruction.name),
-                );
-            }
-            if let Some(wrapper) = command::wrapper(&inner) {
-                swallowed(instruction.line, &wrapper, desk);
-            }
-            return;
-        }
-        words => words,
-    };
-    if form.shell && !is_arguments && !words.is_empty() {
-        let execs = words.first().is_some_and(|first| first == "exec")
-            || instruction.arguments.contains("exec ");
-        if !execs {
-            let message = format!(
-                "{} in shell form: the shell is process 1 and keeps the signal; write it as a list, {}",
-                instruction.name,
-                list(words)
-            );
-            desk.report(instruction.line, rule::SHELL_FORM, message);
-            // Only plain words mean the same without a shell.
-            let plain = instruction
-                .arguments
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || " _-./:=@,+".contains(c));
-            let assigns = words.first().is_some_and(|first| first.contains('='));
-            let builtin = words
-                .first()
-                .is_some_and(|first| matches!(first.as_str(), "cd" | "source" | "." | "set"));
-            if plain
-                && !assigns
-                && !builtin
-                && let Some(finding) = desk.last_mut()
-            {
-                let (start, end) = instruction.span;
-                finding.fix = Some(Fix {
-                    start,
-                    end,
-                    text: list(words),
-                });
-            }
-        }
+/// `ENTRYPOINT []` takes away what the base image set.
+fn is_empty(instruction: &Instruction) -> bool {
+    form(instruction).words.is_empty()
+}
+
+/// Who starts a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// The container itself: it is process 1.
+    First,
+    /// An ENTRYPOINT that puts it in its own place, or right below itself.
+    HandedOn,
+}
+
+/// Whether an ENTRYPOINT runs the CMD as a command, rather than take it for arguments: an init
+/// program alone, or a script of the project that ends in `exec "$@"`. What others do with it is
+/// not known.
+fn hands_on(entry: &Instruction, desk: &Desk<'_>) -> bool {
+    let form = form(entry);
+    if form.shell {
+        return false;
     }
-    if !is_arguments && let Some(wrapper) = command::wrapper(words) {
-        swallowed(instruction.line, &wrapper, desk);
+    let Some(name) = script_of(&form.words) else {
+        return true;
+    };
+    let folder = desk.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let script = desk.built.script(Some(folder), name);
+    script.is_some_and(|(_, script)| script.hands_on())
+}
+
+fn start(instruction: &Instruction, rank: Rank, desk: &mut Desk<'_>) {
+    let form = form(instruction);
+    // `["sh", "-c", "program"]` is the shell form in other clothes.
+    let line = match command::inner(&form.words) {
+        _ if form.shell => Some(instruction.arguments.as_str()),
+        [shell, flag, line, ..]
+            if is_shell(shell) && flag.starts_with('-') && flag.ends_with('c') =>
+        {
+            Some(line.as_str())
+        }
+        _ => None,
+    };
+    if let Some(line) = line
+        && !form.words.is_empty()
+        && !command::split(line).starts_with(&["exec".to_owned()])
+        && !line.contains("exec ")
+    {
+        shelled(instruction, &form, rank, desk);
+    }
+    let wrapper = match line {
+        Some(line) => command::started(line).and_then(|words| command::wrapper(&words)),
+        None => command::wrapper(&form.words),
+    };
+    if let Some(wrapper) = wrapper {
+        desk.report_wrapper(instruction.line, &wrapper);
     }
 }
 
-fn swallowed(line: u32, wrapper: &str, desk: &mut Desk<'_>) {
-    let message =
-        format!("`{wrapper}` stands between the signal and the program: start the program itself");
-    desk.report(line, rule::SWALLOWING_WRAPPER, message);
+/// A shell stands in the program's place.
+fn shelled(instruction: &Instruction, form: &Form, rank: Rank, desk: &mut Desk<'_>) {
+    let name = &instruction.name;
+    if !form.shell {
+        let message = format!(
+            "{name} runs under a shell that keeps the signal: put `exec` before the program"
+        );
+        desk.report(instruction.line, rule::SHELL_FORM, message);
+        return;
+    }
+    let shell = match rank {
+        Rank::First => "the shell is process 1 and keeps the signal",
+        Rank::HandedOn => "a shell is started in the program's place and keeps the signal",
+    };
+    let message = format!(
+        "{name} in shell form: {shell}; write it as a list, {}",
+        list(&form.words)
+    );
+    desk.report(instruction.line, rule::SHELL_FORM, message);
+    // Only plain words mean the same without a shell.
+    let plain = instruction
+        .arguments
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || " _-./:=@,+".contains(c));
+    let first = form.words.first().map(String::as_str).unwrap_or_default();
+    let needs_shell = first.contains('=') || matches!(first, "cd" | "source" | "." | "set");
+    if plain
+        && !needs_shell
+        && let Some(finding) = desk.last_mut()
+    {
+        let (start, end) = instruction.span;
+        finding.fix = Some(Fix {
+            start,
+            end,
+            text: list(&form.words),
+        });
+    }
 }
 
 fn is_shell(word: &str) -> bool {

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Desk;
+use super::built::Image;
 use super::command;
 use super::yaml::Node;
 use crate::rule;
@@ -12,6 +13,10 @@ const DEFAULT_GRACE: u64 = 30;
 
 /// Variables by the ConfigMap that holds them; none where two maps of a name disagree.
 pub(crate) type ConfigMaps<'a> = FxHashMap<&'a str, Option<&'a Node>>;
+
+/// The longest grace that a patch of an object gives it, by kind and name: which overlay is meant
+/// cannot be known.
+pub(crate) type Patches<'a> = FxHashMap<(&'a str, &'a str), u64>;
 
 /// The objects of a file, those in lists too.
 fn objects(documents: &[Node]) -> impl Iterator<Item = &Node> {
@@ -38,6 +43,42 @@ pub(crate) fn config_maps<'a>(documents: &'a [Node], maps: &mut ConfigMaps<'a>) 
     }
 }
 
+/// Learns the patches of a file: a grace for pods whose images stand elsewhere.
+pub(crate) fn patches<'a>(documents: &'a [Node], patches: &mut Patches<'a>) {
+    for object in objects(documents) {
+        let kind = object.get("kind").and_then(Node::text);
+        let name = object.at(&["metadata", "name"]).and_then(Node::text);
+        let (Some(kind), Some(name)) = (kind, name) else {
+            continue;
+        };
+        let Some(pod) = pod_of(kind, object) else {
+            continue;
+        };
+        let containers = pod.get("containers").map(Node::items).unwrap_or_default();
+        let is_whole = containers.iter().any(|c| c.get("image").is_some());
+        let grace = pod
+            .get("terminationGracePeriodSeconds")
+            .and_then(Node::number);
+        if let (false, Some(grace)) = (is_whole, grace) {
+            let longest = patches.entry((kind, name)).or_insert(0);
+            *longest = grace.max(*longest);
+        }
+    }
+}
+
+/// What describes the pods of an object.
+fn pod_of<'a>(kind: &str, object: &'a Node) -> Option<&'a Node> {
+    let spec = object.get("spec")?;
+    match kind {
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
+            spec.at(&["template", "spec"])
+        }
+        "CronJob" => spec.at(&["jobTemplate", "spec", "template", "spec"]),
+        "Pod" => Some(spec),
+        _ => None,
+    }
+}
+
 pub(crate) fn check(documents: &[Node], desk: &mut Desk<'_>) {
     for object in objects(documents) {
         check_object(object, desk);
@@ -49,29 +90,24 @@ fn check_object(object: &Node, desk: &mut Desk<'_>) {
     let Some(spec) = object.get("spec") else {
         return;
     };
-    let pod = match kind {
-        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
-            spec.at(&["template", "spec"])
-        }
-        "CronJob" => spec.at(&["jobTemplate", "spec", "template", "spec"]),
-        "Pod" => Some(spec),
-        "PodDisruptionBudget" => {
-            disruption(spec, desk);
-            None
-        }
-        _ => None,
-    };
-    if kind == "Deployment" {
-        rollout(spec, desk);
+    match kind {
+        "PodDisruptionBudget" => disruption(spec, desk),
+        "Deployment" => rollout(spec, desk),
+        _ => {}
     }
-    let Some(pod) = pod else { return };
+    let Some(pod) = pod_of(kind, object) else {
+        return;
+    };
     // What runs once has no traffic to be ready for.
     let serves = !matches!(kind, "Job" | "CronJob" | "Pod");
     let given = pod.get("terminationGracePeriodSeconds");
     let containers = pod.get("containers").map(Node::items).unwrap_or_default();
     // Without an image it is a patch of something that stands elsewhere.
+    let name = object.at(&["metadata", "name"]).and_then(Node::text);
+    let patched = name.and_then(|name| desk.known.patches.get(&(kind, name)).copied());
     for container in containers.iter().filter(|c| c.get("image").is_some()) {
-        grace(given, container, desk);
+        grace(given, patched, container, desk);
+        wrapper(container, desk);
         if serves {
             probes(container, desk);
         }
@@ -122,7 +158,7 @@ fn disruption(spec: &Node, desk: &mut Desk<'_>) {
     }
 }
 
-fn grace(given: Option<&Node>, container: &Node, desk: &mut Desk<'_>) {
+fn grace(given: Option<&Node>, patched: Option<u64>, container: &Node, desk: &mut Desk<'_>) {
     let name = container
         .get("name")
         .and_then(Node::text)
@@ -134,13 +170,12 @@ fn grace(given: Option<&Node>, container: &Node, desk: &mut Desk<'_>) {
         },
         None => DEFAULT_GRACE,
     };
-    let image = container.get("image").and_then(Node::text);
-    let image = image.and_then(|name| desk.built.named(name));
+    let total = total.max(patched.unwrap_or(0));
     let Some(variables) = environment(container, desk) else {
         return;
     };
     let start = desk.built.start(
-        image.as_ref(),
+        image(container, desk).as_ref(),
         container.get("command").map(Node::words),
         container.get("args").map(Node::words),
         variables,
@@ -169,6 +204,31 @@ fn grace(given: Option<&Node>, container: &Node, desk: &mut Desk<'_>) {
         "`{name}` is killed after {total} s, but {parts}: raise `terminationGracePeriodSeconds`"
     );
     desk.report_grace(line, code, message, own.as_ref());
+}
+
+/// The Dockerfile behind a container, where it is known.
+fn image<'a>(container: &Node, desk: &Desk<'a>) -> Option<Image<'a>> {
+    let name = container.get("image").and_then(Node::text)?;
+    desk.built.named(name)
+}
+
+/// A wrapper in the manifest's own words; what the image starts is said of its Dockerfile.
+fn wrapper(container: &Node, desk: &mut Desk<'_>) {
+    let image = image(container, desk);
+    let (command, args) = (container.get("command"), container.get("args"));
+    // Arguments alone go to a program that only a known image names.
+    let Some(own) = command.or_else(|| args.filter(|_| image.is_some())) else {
+        return;
+    };
+    let start = desk.built.start(
+        image.as_ref(),
+        command.map(Node::words),
+        args.map(Node::words),
+        Vec::new(),
+    );
+    if let Some(wrapper) = command::wrapper(&start.words) {
+        desk.report_wrapper(own.line, &wrapper);
+    }
 }
 
 /// The variables of a container; none when a map it takes them from is not known and might hold

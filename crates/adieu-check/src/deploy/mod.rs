@@ -9,6 +9,7 @@ mod kubernetes;
 mod procfile;
 mod programs;
 mod script;
+mod stages;
 mod start;
 mod systemd;
 mod yaml;
@@ -16,7 +17,7 @@ mod yaml;
 use std::sync::Arc;
 
 use built::Built;
-use kubernetes::ConfigMaps;
+use kubernetes::{ConfigMaps, Patches};
 pub(crate) use programs::Programs;
 use start::{Own, Start};
 
@@ -120,12 +121,20 @@ struct Known<'a> {
     grace: Option<u64>,
     programs: &'a Programs<'a>,
     maps: ConfigMaps<'a>,
+    patches: Patches<'a>,
 }
 
 impl Desk<'_> {
     fn report(&mut self, line: u32, code: Code, message: impl Into<String>) {
         self.findings
             .push(Finding::new(self.path, Place::line(line), code, message));
+    }
+
+    fn report_wrapper(&mut self, line: u32, wrapper: &str) {
+        let message = format!(
+            "`{wrapper}` stands between the signal and the program: start the program itself"
+        );
+        self.report(line, rule::SWALLOWING_WRAPPER, message);
     }
 
     /// Reports a grace that does not fit, with the way to the code that sets it.
@@ -166,12 +175,16 @@ pub(crate) fn findings(
     let mut deployed = Deployed::default();
     let mut built = Built::default();
     let mut maps = ConfigMaps::default();
+    let mut patches = Patches::default();
     for manifest in &manifests {
         match &manifest.content {
             Content::Script(script) => built.add_script(&manifest.path, script),
             Content::Dockerfile(file) => built.add_dockerfile(&manifest.path, file),
             Content::Compose(document) => built.add_compose(&manifest.path, document),
-            Content::Kubernetes(documents) => kubernetes::config_maps(documents, &mut maps),
+            Content::Kubernetes(documents) => {
+                kubernetes::config_maps(documents, &mut maps);
+                kubernetes::patches(documents, &mut patches);
+            }
             _ => {}
         }
     }
@@ -180,6 +193,7 @@ pub(crate) fn findings(
         grace: config.grace_seconds,
         programs,
         maps,
+        patches,
     };
     let mut started = Vec::new();
     for manifest in &manifests {

@@ -52,12 +52,16 @@ impl<'a> Programs<'a> {
         if name == "gunicorn" || is_python(name) && rest.starts_with(&gunicorn_module()) {
             return self.gunicorn(start, rest);
         }
+        let of_celery = ["-m".to_owned(), "celery".to_owned()];
+        if name == "celery" || is_python(name) && rest.starts_with(&of_celery) {
+            return self.celery(start, rest);
+        }
         if is_python(name) {
             let unit = self.python(start, rest)?;
             let graces = unit.facts.graces.iter();
             return only(
                 graces
-                    .filter(|grace| grace.server != "gunicorn")
+                    .filter(|grace| !matches!(grace.server, "gunicorn" | "celery"))
                     .map(|grace| (unit, *grace)),
             );
         }
@@ -101,6 +105,31 @@ impl<'a> Programs<'a> {
             return Some(default);
         }
         only(graces)
+    }
+
+    /// A worker of celery finishes its tasks, which may take as long as its settings let them. Where these stand is
+    /// up to the application: all that there are must agree.
+    fn celery(&self, start: &Start, rest: &[String]) -> Option<Given> {
+        if !rest.iter().any(|word| word == "worker") {
+            return None;
+        }
+        let setting = if start.stops_quickly() {
+            "worker_soft_shutdown_timeout"
+        } else {
+            "task_time_limit"
+        };
+        let units = self.pythons.iter().filter(|unit| {
+            start
+                .folder
+                .as_ref()
+                .is_none_or(|folder| is_below(&unit.path, folder))
+        });
+        only(units.flat_map(|unit| {
+            let graces = unit.facts.graces.iter();
+            graces
+                .filter(|grace| grace.setting == setting)
+                .map(move |grace| (unit, *grace))
+        }))
     }
 
     /// The file behind `python main.py` or `python -m package.main`.

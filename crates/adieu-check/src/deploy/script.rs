@@ -184,10 +184,23 @@ fn document_end(line: &str) -> Option<String> {
     let word = word.trim_start_matches(['"', '\'', '\\']);
     let end = word.find(|c: char| !c.is_alphanumeric() && c != '_');
     let word = &word[..end.unwrap_or(word.len())];
-    (!rest.starts_with('<') && !word.is_empty()).then(|| word.to_owned())
+    // A shift of bits is no text to follow.
+    let is_word = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    (!rest.starts_with('<') && is_word).then(|| word.to_owned())
 }
 
 impl Script {
+    /// Whether one of its ends makes way for the command it was given.
+    pub(crate) fn hands_on(&self) -> bool {
+        self.ends.iter().any(|end| {
+            let words = command::split(&end.text);
+            words.first().is_some_and(|first| first == "exec")
+                && command::inner(&words)
+                    .first()
+                    .is_some_and(|first| first == "$@" || first == "$*")
+        })
+    }
+
     /// The command it ends in, with the arguments it was given; nothing where that hangs on a
     /// condition.
     pub(crate) fn starts(&self, arguments: &[String]) -> Vec<String> {
@@ -212,9 +225,14 @@ const HARMLESS: &[&str] = &[
 ];
 
 pub(crate) fn check(script: &Script, desk: &mut Desk<'_>) {
-    if !script.has_trap {
-        for end in &script.ends {
-            check_end(script, end, desk);
+    if script.has_trap {
+        return;
+    }
+    for end in &script.ends {
+        check_end(script, end, desk);
+        let started = command::started(&end.text);
+        if let Some(wrapper) = started.and_then(|words| command::wrapper(&words)) {
+            desk.report_wrapper(end.line, &wrapper);
         }
     }
 }

@@ -44,6 +44,13 @@ impl Start {
             .map_or(name, |(_, built)| built.as_str())
     }
 
+    /// Whether celery is told to take SIGTERM for its quick stop.
+    pub(crate) fn stops_quickly(&self) -> bool {
+        self.variables
+            .iter()
+            .any(|(name, _)| name == "REMAP_SIGTERM")
+    }
+
     /// The grace of what is started: its flags before its environment, what the project is set to
     /// before what its code says. What is said and cannot be read is not guessed.
     pub(crate) fn own(&self, configured: Option<u64>, programs: &Programs<'_>) -> Option<Own> {
@@ -54,7 +61,12 @@ impl Start {
             is_server: server.is_some(),
             step: None,
         };
-        match command::grace(&self.words) {
+        let told = match server {
+            Some("celery") if self.stops_quickly() => Told::Nothing,
+            Some("celery") => command::time_limit(&self.words),
+            _ => command::grace(&self.words),
+        };
+        match told {
             Told::Seconds(seconds) => return Some(own(seconds)),
             Told::Unclear => return None,
             Told::Nothing => {}

@@ -8,7 +8,7 @@ use crate::finding::Place;
 /// Deeper manifests do not exist.
 const DEEPEST: usize = 100;
 /// An alias inside an alias inside an alias can grow without end; nothing real is this large.
-const MOST_NODES: usize = 200_000;
+const MOST_NODES: usize = 1_000_000;
 
 /// One value.
 #[derive(Debug, Clone)]
@@ -153,6 +153,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, YamlError> {
             place: Place::line(line),
             message: message.to_owned(),
         };
+        // Only an alias brings in more than one node at a time.
+        let mut grown = 1;
         let (node, anchor) = match event {
             Event::Scalar(text, _, anchor, _) => (
                 Node {
@@ -162,7 +164,10 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, YamlError> {
                 anchor,
             ),
             Event::Alias(anchor) => match anchors.get(&anchor) {
-                Some(node) => (node.clone(), 0),
+                Some(node) => {
+                    grown = node.size();
+                    (node.clone(), 0)
+                }
                 None => (
                     Node {
                         line,
@@ -217,7 +222,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, YamlError> {
             }
             _ => continue,
         };
-        nodes += if anchor == 0 { node.size() } else { 1 };
+        nodes += grown;
         if nodes > MOST_NODES {
             return Err(fail("is too large to be checked"));
         }

@@ -15,6 +15,7 @@ impl<'a> Reader<'a, '_> {
         let mut path = std::mem::take(&mut self.buffer);
         path.clear();
         let has_path = self.scopes.path_into(&call.func, &mut path);
+        self.note_celery_update(call);
         if has_path {
             self.note(call, &path);
         } else if let Expr::Attribute(attribute) = &*call.func {
@@ -65,12 +66,7 @@ impl<'a> Reader<'a, '_> {
                 self.refer(argument, CallFlags::HANDED);
             }
         }
-        if let Expr::Attribute(attribute) = &*call.func
-            && let Some(position) = called_back(attribute.attr.as_str())
-            && let Some(callback) = call.arguments.find_positional(position)
-        {
-            self.refer(callback, CallFlags::default());
-        }
+        let back = called_back(call);
         let here = called_here(call, if has_path { &path } else { "" }, flags);
         self.buffer = path;
         match &*call.func {
@@ -82,6 +78,8 @@ impl<'a> Reader<'a, '_> {
         for argument in call.arguments.args.iter().chain(keywords) {
             if here.is_some_and(|here| std::ptr::eq(here, argument)) {
                 self.run_here(argument, flags);
+            } else if back.is_some_and(|back| std::ptr::eq(back, argument)) {
+                self.run_here(argument, CallFlags::default());
             } else {
                 self.visit_with(argument, inner);
             }
@@ -135,7 +133,7 @@ impl<'a> Reader<'a, '_> {
         self.buffer = path;
     }
 
-    /// A function among the arguments: given to a thread, or to the loop, which calls it itself.
+    /// A function among the arguments that is given to a thread.
     fn refer(&mut self, argument: &'a Expr, flags: CallFlags) {
         let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
             return;
@@ -352,13 +350,17 @@ fn called_here<'a>(call: &'a ExprCall, path: &str, flags: CallFlags) -> Option<&
     }
 }
 
-/// Where the callback stands in a method that tells the event loop to call an ordinary function.
-fn called_back(method: &str) -> Option<usize> {
-    match method {
-        "call_soon" | "call_soon_threadsafe" => Some(0),
-        "call_later" | "call_at" | "add_signal_handler" | "add_reader" | "add_writer" => Some(1),
-        _ => None,
-    }
+/// The ordinary function that the event loop is told to call.
+fn called_back(call: &ExprCall) -> Option<&Expr> {
+    let Expr::Attribute(attribute) = &*call.func else {
+        return None;
+    };
+    let position = match attribute.attr.as_str() {
+        "call_soon" | "call_soon_threadsafe" => 0,
+        "call_later" | "call_at" | "add_signal_handler" | "add_reader" | "add_writer" => 1,
+        _ => return None,
+    };
+    call.arguments.find_positional(position)
 }
 
 fn is_partial(func: &Expr) -> bool {

@@ -1,6 +1,6 @@
 //! The grace that code gives its own server, for the deployment rules.
 
-use ruff_python_ast::{Expr, ExprCall, Number, Stmt};
+use ruff_python_ast::{Expr, ExprCall, Number, Operator, Stmt};
 
 use super::extract::Reader;
 use crate::program::CodeGrace;
@@ -35,29 +35,73 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// `graceful_timeout = 60`: alone in gunicorn's settings, or on the settings of hypercorn.
+    /// `graceful_timeout = 60`: alone in gunicorn's settings, or on the settings of hypercorn; and the limits of
+    /// celery, alone in its settings or on those of an application.
     pub(super) fn note_grace_setting(&mut self, target: &'a Expr, value: &'a Expr) {
-        let server = match target {
-            Expr::Name(name) if name.id.as_str() == "graceful_timeout" => {
-                (self.scopes.stack.is_empty() && self.frames.is_empty()).then_some("gunicorn")
-            }
+        let at_top = self.scopes.stack.is_empty() && self.frames.is_empty();
+        let said = match target {
+            Expr::Name(name) if at_top => match name.id.as_str() {
+                "graceful_timeout" => Some(("gunicorn", "graceful_timeout")),
+                name => self.celery_setting(name).map(|setting| ("celery", setting)),
+            },
             Expr::Attribute(attribute) if attribute.attr.as_str() == "graceful_timeout" => {
                 let owner = self.scopes.path(&attribute.value);
-                (owner.as_deref() == Some("hypercorn.config.Config()")).then_some("hypercorn")
+                (owner.as_deref() == Some("hypercorn.config.Config()"))
+                    .then_some(("hypercorn", "graceful_timeout"))
+            }
+            Expr::Attribute(attribute) if is_conf(&attribute.value) => {
+                celery_limit(attribute.attr.as_str()).map(|setting| ("celery", setting))
             }
             _ => None,
         };
-        if let Some(server) = server {
+        if let Some((server, setting)) = said {
             let grace = CodeGrace {
                 // Under a condition it is one of several.
                 seconds: self
                     .seconds(value)
-                    .filter(|_| server != "gunicorn" || self.branch_depth == 0),
+                    .filter(|_| server == "hypercorn" || self.branch_depth == 0),
                 place: self.place(target),
                 server,
-                setting: "graceful_timeout",
+                setting,
             };
             self.unit.facts.graces.push(grace);
+        }
+    }
+
+    /// `app.conf.update(task_time_limit=600)`
+    pub(super) fn note_celery_update(&mut self, call: &'a ExprCall) {
+        let Expr::Attribute(method) = &*call.func else {
+            return;
+        };
+        if method.attr.as_str() != "update" || !is_conf(&method.value) {
+            return;
+        }
+        for keyword in &call.arguments.keywords {
+            let name = keyword.arg.as_ref().map(|name| name.as_str());
+            if let Some(setting) = name.and_then(celery_limit) {
+                let grace = CodeGrace {
+                    seconds: self
+                        .seconds(&keyword.value)
+                        .filter(|_| self.branch_depth == 0),
+                    place: self.place(keyword),
+                    server: "celery",
+                    setting,
+                };
+                self.unit.facts.graces.push(grace);
+            }
+        }
+    }
+
+    /// A limit of celery among the names of a module: in any by Django's spelling, in a module of its own by its name.
+    fn celery_setting(&self, name: &str) -> Option<&'static str> {
+        match name {
+            "CELERY_TASK_TIME_LIMIT" | "CELERYD_TASK_TIME_LIMIT" => Some("task_time_limit"),
+            "CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT" => Some("worker_soft_shutdown_timeout"),
+            name => {
+                let setting = celery_limit(name)?;
+                let file = self.unit.path.rsplit('/').next().unwrap_or_default();
+                file.contains("celery").then_some(setting)
+            }
         }
     }
 
@@ -69,6 +113,10 @@ impl<'a> Reader<'a, '_> {
                 Number::Float(float) if *float >= 0.0 => Some(float.ceil() as u64),
                 Number::Float(_) | Number::Complex { .. } => None,
             },
+            // `30 * 60`
+            Expr::BinOp(product) if product.op == Operator::Mult => self
+                .seconds(&product.left)?
+                .checked_mul(self.seconds(&product.right)?),
             Expr::Name(name) => {
                 let mut values = self.body.iter().filter_map(|stmt| match stmt {
                     Stmt::Assign(assign) => assign
@@ -96,6 +144,21 @@ impl<'a> Reader<'a, '_> {
             _ => None,
         }
     }
+}
+
+/// The settings of celery that bound its stop: it waits for its tasks, or no longer than this where SIGTERM is
+/// mapped to the quick stop.
+fn celery_limit(name: &str) -> Option<&'static str> {
+    match name {
+        "task_time_limit" => Some("task_time_limit"),
+        "worker_soft_shutdown_timeout" => Some("worker_soft_shutdown_timeout"),
+        _ => None,
+    }
+}
+
+/// `app.conf`
+fn is_conf(expr: &Expr) -> bool {
+    matches!(expr, Expr::Attribute(attribute) if attribute.attr.as_str() == "conf")
 }
 
 fn is_name(expr: &Expr, name: &str) -> bool {
