@@ -139,6 +139,7 @@ impl<'a> Linker<'a> {
         if let Some(callee) = path.strip_suffix("()") {
             return match self.follow(callee, depth + 1) {
                 Entity::Class(class) => Entity::Instance(class),
+                Entity::Instance(_) => self.follow(&format!("{callee}.__call__()"), depth + 1),
                 Entity::Function(function) => self.result(function, depth),
                 Entity::External(outside) => self.outside(&format!("{outside}()")),
                 _ => Entity::Unknown,

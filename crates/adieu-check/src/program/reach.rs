@@ -100,6 +100,11 @@ fn decide(
                 Entity::Function(number) => Some(Target::Function(number)),
                 _ => None,
             },
+            // So does calling one, if its class can be called.
+            Entity::Instance(_) => match linker.resolve(&format!("{path}.__call__")) {
+                Entity::Function(number) => Some(Target::Function(number)),
+                _ => None,
+            },
             _ => None,
         };
     }

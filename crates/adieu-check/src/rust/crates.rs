@@ -14,6 +14,8 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// A service under adieu's care.
     pub(crate) uses_adieu: bool,
+    /// Dependencies that it calls by another name: that name, the real one.
+    aliases: Vec<(String, String)>,
     /// The name its `src/main.rs` is built under.
     main: String,
     /// What its `[[bin]]` tables rename: path in the package, name.
@@ -164,6 +166,16 @@ impl Crates {
     pub(crate) fn root(&self, name: &str) -> Option<ModuleId> {
         self.roots.get(name).copied()
     }
+
+    /// What a crate is really called that the package at this position may have renamed.
+    pub(crate) fn real_name<'n>(&'n self, position: Position, name: &'n str) -> &'n str {
+        let aliases = self.package(position).aliases.iter();
+        aliases
+            .filter(|(alias, _)| alias == name)
+            .map(|(_, real)| real.as_str())
+            .next()
+            .unwrap_or(name)
+    }
 }
 
 impl Package {
@@ -202,10 +214,15 @@ fn read_manifest(text: &str) -> Option<Package> {
         .and_then(|name| name.as_str())
         .unwrap_or_default()
         .replace('-', "_");
-    let uses_adieu = table
-        .get("dependencies")
-        .and_then(|dependencies| dependencies.as_table())
-        .is_some_and(|d| d.contains_key("adieu"));
+    let dependencies = table.get("dependencies").and_then(|it| it.as_table());
+    let uses_adieu = dependencies.is_some_and(|them| them.contains_key("adieu"));
+    let aliases = dependencies
+        .into_iter()
+        .flatten()
+        .filter_map(|(alias, it)| {
+            let real = it.get("package")?.as_str()?;
+            Some((alias.replace('-', "_"), real.replace('-', "_")))
+        });
     let main = package.get("name").and_then(|name| name.as_str());
     let bins = table.get("bin").and_then(|bins| bins.as_array());
     let renamed = bins.into_iter().flatten().filter_map(|bin| {
@@ -216,6 +233,7 @@ fn read_manifest(text: &str) -> Option<Package> {
     Some(Package {
         name,
         uses_adieu,
+        aliases: aliases.collect(),
         main: main.unwrap_or_default().to_owned(),
         renamed: renamed.collect(),
         binaries: Vec::new(),

@@ -166,11 +166,14 @@ impl Reader<'_> {
         names.extend(last.map(ToString::to_string));
         // `use tokio;` names a crate; a single name must not resolve to itself.
         let path = match names.as_slice() {
-            [only] => self
-                .scopes
-                .crates
-                .root(only)
-                .map_or_else(|| only.clone(), |root| format!("@{root}")),
+            [only] => {
+                let crates = self.scopes.crates;
+                let name = crates.real_name(self.scopes.position, only);
+                match crates.root(name) {
+                    Some(root) => format!("@{root}"),
+                    None => name.to_owned(),
+                }
+            }
             _ => match self.scopes.resolve(names.iter().map(String::as_str)) {
                 Some(path) => path,
                 None => return,

@@ -50,11 +50,13 @@ impl Scopes<'_> {
             _ => match scope.uses.get(first) {
                 Some(path) => path.clone(),
                 None if scope.items.contains(first) => format!("{}.{first}", scope.prefix),
-                None => match self.crates.root(first) {
-                    Some(root) => format!("@{root}"),
-                    None if segments.peek().is_none() => return None,
-                    None if first == "core" || first == "alloc" => "std".to_owned(),
-                    None => first.to_owned(),
+                None => match self.crates.real_name(self.position, first) {
+                    first if self.crates.root(first).is_some() => {
+                        format!("@{}", self.crates.root(first)?)
+                    }
+                    _ if segments.peek().is_none() => return None,
+                    "core" | "alloc" => "std".to_owned(),
+                    first => first.to_owned(),
                 },
             },
         };

@@ -1,6 +1,6 @@
 //! The order of a stop: what must not come after what.
 
-use ruff_python_ast::{Expr, ExprCall, Stmt, StmtFunctionDef};
+use ruff_python_ast::{Expr, ExprCall, Stmt, StmtFor, StmtFunctionDef};
 
 use super::super::extract::Reader;
 use super::super::known;
@@ -199,13 +199,11 @@ const USERS: &[&str] = &[
     "dispatcher",
 ];
 
-/// The pool goes first and its users find it closed.
+/// The pool goes first and its users find it closed: in a function that stops things, or where a coroutine ends.
 pub(crate) fn closed_before_users<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef) {
-    if !walk::has_word(def.name.as_str(), SHUTDOWN) {
-        return;
-    }
+    let stops = walk::has_word(def.name.as_str(), SHUTDOWN);
     let mut early: Vec<(&ExprCall, &str, &str)> = Vec::new();
-    walk::blocks(&def.body, &mut |block: &'a [Stmt]| {
+    let mut look = |block: &'a [Stmt]| {
         for (index, stmt) in block.iter().enumerate() {
             let Some(close) = closes_resource(stmt) else {
                 continue;
@@ -215,6 +213,16 @@ pub(crate) fn closed_before_users<'a>(reader: &mut Reader<'a, '_>, def: &'a Stmt
                 && !early.iter().any(|(call, ..)| *call == close)
             {
                 early.push((close, walk::receiver(close), user));
+            }
+        }
+    };
+    walk::blocks(&def.body, &mut |block: &'a [Stmt]| {
+        if stops {
+            return look(block);
+        }
+        for stmt in block {
+            if let Stmt::Try(stmt) = stmt {
+                walk::blocks(&stmt.finalbody, &mut look);
             }
         }
     });
@@ -245,15 +253,16 @@ fn closes_resource(stmt: &Stmt) -> Option<&ExprCall> {
 fn stops_user(stmt: &Stmt) -> Option<&str> {
     let mut found = None;
     walk::own(std::slice::from_ref(stmt), |node| {
+        if let Node::Stmt(Stmt::For(each)) = node
+            && found.is_none()
+        {
+            found = stops_each(each);
+        }
         if let Node::Expr(Expr::Call(call)) = node
             && found.is_none()
         {
             let receiver = walk::receiver(call);
-            let stops = matches!(
-                walk::method(call),
-                "stop" | "close" | "shutdown" | "cancel" | "aclose" | "wait_closed"
-            );
-            if stops && walk::has_word(receiver, USERS) {
+            if is_stop(call) && walk::has_word(receiver, USERS) {
                 found = Some(receiver);
             } else if matches!(walk::method(call), "gather" | "wait") {
                 found = call
@@ -270,4 +279,22 @@ fn stops_user(stmt: &Stmt) -> Option<&str> {
         }
     });
     found
+}
+
+/// `for task in tasks: task.cancel()`, over a copy of them too.
+fn stops_each(each: &StmtFor) -> Option<&str> {
+    let name = match &*each.iter {
+        Expr::Call(copy) => copy.arguments.args.first().map(walk::last_name)?,
+        other => walk::last_name(other),
+    };
+    let target = walk::last_name(&each.target);
+    let stops = |call: &&ExprCall| is_stop(call) && walk::receiver(call) == target;
+    (walk::has_word(name, USERS) && walk::calls(&each.body).iter().any(stops)).then_some(name)
+}
+
+fn is_stop(call: &ExprCall) -> bool {
+    matches!(
+        walk::method(call),
+        "stop" | "close" | "shutdown" | "cancel" | "aclose" | "wait_closed"
+    )
 }
