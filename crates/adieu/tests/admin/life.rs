@@ -43,6 +43,31 @@ impl Guide {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn not_ready_while_a_server_has_yet_to_accept() {
+    let (reached, was_reached) = oneshot::channel();
+    let (go, go_on) = std::sync::mpsc::channel::<()>();
+    let service = Running::start(async move |app: &mut App| {
+        let api = app.listen("api", "127.0.0.1:0").await?;
+        let api = api.on_listening(move |address| {
+            let _ = reached.send(address.parse().expect("a TCP address"));
+            // Holds the server here, on one of two threads, until the test has asked.
+            let _ = go_on.recv();
+        });
+        app.http(api, axum::Router::new());
+        Ok(())
+    })
+    .await;
+    let api = within("the socket", was_reached).await.expect("it opens");
+    let ready = service.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(ready.body, "not ready: `api` is starting\n");
+    drop(go);
+    assert_eq!(get(api, "/").await.status, 404, "it accepts");
+    assert_eq!(service.get("/readyz").await.status, 200);
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn not_ready_before_setup_has_returned_and_live_all_the_time() {
     let (in_setup, setup) = halt();
     let (say, said) = oneshot::channel();

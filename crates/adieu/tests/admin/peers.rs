@@ -72,13 +72,14 @@ async fn a_head_too_large_is_refused() {
     assert_eq!(service.stop().await.exit_code(), 0);
 }
 
-/// The clock is the test's: nothing passes but the limit.
-#[tokio::test(start_paused = true)]
-async fn half_a_head_is_cut_long_before_the_whole_time_is_up() {
+/// How long a service keeps a connection that has sent this. The clock is the test's: nothing passes but the limit.
+async fn kept(request: &[u8]) -> Duration {
     let (say, said) = oneshot::channel();
     let scope = adieu::scope("orders").run(async move |app: &mut App| {
         let admin = app.admin("0").await?;
         let _ = say.send((admin.local_addr(), app.shutdown_handle()));
+        app.check("slow", std::future::pending::<()>)
+            .timeout(Duration::from_secs(60));
         app.task("worker", |stop| async move { stop.requested().await });
         Ok(())
     });
@@ -86,13 +87,26 @@ async fn half_a_head_is_cut_long_before_the_whole_time_is_up() {
         let (address, handle) = said.await.expect("an address");
         let address = address.expect("a TCP address");
         let mut stream = TcpStream::connect(address).await.expect("it listens");
-        stream.write_all(b"GET /livez HT").await.expect("it reads");
+        stream.write_all(request).await.expect("it reads");
         let began = Instant::now();
         let _ = stream.read_to_end(&mut Vec::new()).await;
-        let took = began.elapsed();
-        assert!(took < Duration::from_secs(14), "{took:?}");
+        let kept = began.elapsed();
         handle.stop("the test is over");
+        kept
     };
-    let (report, ()) = tokio::join!(scope, asking);
+    let (report, kept) = tokio::join!(scope, asking);
     assert_eq!(report.exit_code(), 0, "{report}");
+    kept
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_head_is_cut_long_before_the_whole_time_is_up() {
+    let kept = kept(b"GET /livez HT").await;
+    assert!(kept < Duration::from_secs(14), "{kept:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_come_holds_its_connection_for_a_bounded_time() {
+    let kept = kept(b"GET /readyz HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+    assert!(kept < Duration::from_secs(20), "{kept:?}");
 }
