@@ -10,7 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::Thread;
 
 /// What other threads may read of a thread's seat.
+///
+/// Alone in its piece of the cache, which processors fetch in pairs of lines: whoever wrote beside it would slow down
+/// every poll of the thread.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Seat {
     /// The task being polled, 0 if none.
     occupant: AtomicU64,

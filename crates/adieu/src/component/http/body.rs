@@ -237,7 +237,7 @@ where
         };
         let is_data = matches!(&frame, Some(Ok(frame)) if frame.is_data());
         if ended && !is_data {
-            in_hand.facts.is_whole(in_hand.id);
+            in_hand.facts.said_all(in_hand.id);
         }
         let piece = |data| Piece {
             data,

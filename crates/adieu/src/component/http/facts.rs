@@ -191,7 +191,7 @@ impl Facts {
     }
 
     /// The transport has got the last of the answer.
-    pub(super) fn is_whole(&self, id: u64) {
+    pub(super) fn said_all(&self, id: u64) {
         self.change(id, |errand| errand.is_whole = true);
     }
 

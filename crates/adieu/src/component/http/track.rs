@@ -325,8 +325,8 @@ fn add(count: &AtomicU32, more: u32) {
 }
 
 /// One more, or one less.
-fn count(count: &AtomicU32, more: bool) {
-    add(count, if more { 1 } else { u32::MAX });
+fn count(number: &AtomicU32, more: bool) {
+    add(number, if more { 1 } else { u32::MAX });
 }
 
 fn until(limit: Duration, passed: Duration, then: Verdict) -> Verdict {
