@@ -63,7 +63,9 @@ pub fn apply_to_file(path: &Path, fixes: &[Fix]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fix, apply};
+    use std::fs;
+
+    use super::{Fix, apply, apply_to_file};
 
     fn fix(start: usize, end: usize, text: &str) -> Fix {
         Fix {
@@ -92,5 +94,29 @@ mod tests {
     #[test]
     fn a_range_outside_the_text_is_left_alone() {
         assert_eq!(apply("ab", &[fix(1, 9, "x")]), ("ab".into(), 0));
+    }
+
+    #[test]
+    fn a_file_keeps_its_mark_and_its_mode() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("start.sh");
+        fs::write(&path, "\u{feff}python app.py\n").expect("a file");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).expect("a mode");
+        }
+        let applied = apply_to_file(&path, &[fix(0, 0, "exec ")]).expect("a repair");
+        assert_eq!(applied, 1);
+        let text = fs::read_to_string(&path).expect("a file");
+        assert_eq!(text, "\u{feff}exec python app.py\n");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(&path).expect("a file").permissions().mode();
+            assert_eq!(mode & 0o777, 0o750);
+        }
+        let left = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 1, "nothing is left beside it");
     }
 }

@@ -104,6 +104,20 @@ fn aliases_of_aliases_do_not_grow_without_end() {
     assert_eq!(project.codes(), ["ADX001"]);
 }
 
+/// A bundle of definitions has tens of thousands of lines, and is read like any other manifest.
+#[test]
+fn a_large_manifest_is_checked() {
+    let mut text = String::from("apiVersion: v1\nkind: List\nitems:\n");
+    for number in 0..4_000 {
+        text.push_str(&format!(
+            "  - kind: Definition\n    metadata: {{name: d{number}}}\n    spec: {{a: {{b: {{c: {{d: {{e: [1, 2, 3, 4]}}}}}}}}}}\n"
+        ));
+    }
+    text.push_str("  - kind: PodDisruptionBudget\n    spec: {minAvailable: 0}\n");
+    let project = Project::new().file("bundle.yaml", &text);
+    assert_eq!(project.codes(), ["ADD304"]);
+}
+
 const SEEDS: &[(&str, &str)] = &[
     ("app.py", include_str!("seeds/app.py.txt")),
     ("src/lib.rs", include_str!("seeds/lib.rs.txt")),

@@ -87,3 +87,14 @@ fn uri(path: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn a_path_becomes_a_reference() {
+        assert_eq!(uri("src/app.py"), "src/app.py");
+        assert_eq!(uri("my app/é#1%.py"), "my%20app/%C3%A9%231%25.py");
+    }
+}
