@@ -232,6 +232,11 @@ pub(crate) fn shown(path: &Path) -> String {
     text.strip_prefix("./").map_or(text.clone(), str::to_owned)
 }
 
+fn is_overlay(path: &Path) -> bool {
+    let folder = path.parent().and_then(Path::file_name);
+    folder.is_some_and(|folder| folder.to_string_lossy().ends_with(".service.d"))
+}
+
 fn kind_of(path: &Path, named: bool) -> Option<Kind> {
     let name = path.file_name()?.to_str()?;
     let lower = name.to_ascii_lowercase();
@@ -244,6 +249,8 @@ fn kind_of(path: &Path, named: bool) -> Option<Kind> {
         "rs" => Kind::Rust,
         "yml" | "yaml" => Kind::Yaml,
         "service" => Kind::Unit,
+        // What is laid over a unit: `app.service.d/override.conf`.
+        "conf" if is_overlay(path) => Kind::Unit,
         "sh" | "bash" => Kind::Script,
         "dockerfile" | "containerfile" => Kind::Dockerfile,
         _ if lower == "cargo.toml" => Kind::CargoManifest,

@@ -104,6 +104,34 @@ fn aliases_of_aliases_do_not_grow_without_end() {
     assert_eq!(project.codes(), ["ADX001"]);
 }
 
+#[test]
+fn templates_are_said_and_not_guessed() {
+    let project = Project::new()
+        .file(
+            "chart/templates/web.yaml",
+            "apiVersion: apps/v1\nkind: Deployment\nspec: {{ .Values.spec }}\n",
+        )
+        .file("Dockerfile.web", "FROM {{ base }}\nCMD python app.py\n")
+        .file(
+            "web.service",
+            "[Service]\nExecStart={{ program }}\nKillMode=none\n",
+        )
+        .file("app.py", SOUND);
+    assert_eq!(project.codes(), ["ADP101"]);
+    let root = project.path();
+    let notices = project.outcome().notices;
+    let said: Vec<String> = notices
+        .iter()
+        .map(|notice| format!("{}: {}", notice.path, notice.message))
+        .map(|notice| notice.replace(&format!("{}/", root.display()), ""))
+        .collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    Dockerfile.web: is a template; what it becomes cannot be checked
+    chart/templates/web.yaml: is a Helm template; what it becomes cannot be checked
+    web.service: is a template; what it becomes cannot be checked
+    ");
+}
+
 /// A bundle of definitions has tens of thousands of lines, and is read like any other manifest.
 #[test]
 fn a_large_manifest_is_checked() {

@@ -16,6 +16,7 @@ impl<'a> Reader<'a, '_> {
         path.clear();
         let has_path = self.scopes.path_into(&call.func, &mut path);
         self.note_celery_update(call);
+        self.note_asked(call);
         if has_path {
             self.note(call, &path);
         } else if let Expr::Attribute(attribute) = &*call.func {
@@ -33,7 +34,7 @@ impl<'a> Reader<'a, '_> {
             if self.finally_depth > 0 {
                 flags.set(CallFlags::IN_FINALLY);
             }
-            if polls(call) {
+            if polls(call) || self.is_done(call) {
                 flags.set(CallFlags::POLLS);
             }
             if !path.starts_with("builtins.")
@@ -84,6 +85,32 @@ impl<'a> Reader<'a, '_> {
                 self.visit_with(argument, inner);
             }
         }
+    }
+
+    /// `future.done()`
+    fn note_asked(&mut self, call: &'a ExprCall) {
+        if let Expr::Attribute(method) = &*call.func
+            && method.attr.as_str() == "done"
+            && let Some(asked) = self.source.get(method.value.range().to_std_range())
+            && let Some(frame) = self.frames.last_mut()
+        {
+            frame.asked.push(asked.into());
+        }
+    }
+
+    /// The result of a future that was asked before whether it is there.
+    fn is_done(&self, call: &ExprCall) -> bool {
+        let Expr::Attribute(method) = &*call.func else {
+            return false;
+        };
+        let Some(frame) = self.frames.last().filter(|frame| !frame.asked.is_empty()) else {
+            return false;
+        };
+        matches!(method.attr.as_str(), "result" | "exception")
+            && self
+                .source
+                .get(method.value.range().to_std_range())
+                .is_some_and(|value| frame.asked.iter().any(|asked| **asked == *value))
     }
 
     /// A function among the arguments that runs now.

@@ -73,6 +73,7 @@ impl<'a> Reader<'a, '_> {
             knows_loop: false,
             generates: false,
             self_name,
+            asked: Vec::new(),
             outer_branch: std::mem::take(&mut self.branch_depth),
             outer_finally: std::mem::take(&mut self.finally_depth),
         });

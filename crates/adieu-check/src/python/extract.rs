@@ -131,6 +131,8 @@ pub(crate) struct Frame {
     pub(super) knows_loop: bool,
     pub(super) generates: bool,
     pub(super) self_name: Option<Box<str>>,
+    /// What was asked whether it is done, and does not wait when it then gives its result.
+    pub(super) asked: Vec<Box<str>>,
     /// Branches outside the function do not make its own bindings doubtful.
     pub(super) outer_branch: u32,
     pub(super) outer_finally: u32,
@@ -145,6 +147,7 @@ impl Frame {
             knows_loop: false,
             generates: false,
             self_name: None,
+            asked: Vec::new(),
             outer_branch,
             outer_finally,
         }

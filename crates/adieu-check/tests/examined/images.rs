@@ -173,4 +173,26 @@ CMD ["./start.sh"]
 ENTRYPOINT ["tini", "--", "sh", "-c", "migrate && uv run app"]
 "#)
     => ["Dockerfile:2 ADD101", "Dockerfile:2 ADD105"];
+    image_of_an_argument: Project::new()
+        .file("Dockerfile", r#"ARG V=3.13
+FROM python:${V}-slim
+HEALTHCHECK CMD ["curl", "-f", "http://localhost"]
+CMD ["python", "a.py"]
+"#)
+    => ["Dockerfile:3 ADD104"];
+    image_with_a_comment_between_clean: Project::new()
+        .file("Dockerfile", r#"FROM debian:12
+RUN apt-get update && \
+  # why
+  apt-get install -y curl
+HEALTHCHECK --interval=5s CMD curl -f http://localhost
+CMD ["python", \
+  "a.py"]
+"#)
+    => [];
+    image_in_small_letters: Project::new()
+        .file("Dockerfile", r"from debian:12
+cmd python a.py
+")
+    => ["Dockerfile:2 ADD101"];
 }

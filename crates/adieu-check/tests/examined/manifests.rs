@@ -384,4 +384,29 @@ spec:
   minAvailable: 0
 ")
     => ["k.yaml:5 ADD304"];
+    unit_overlay: Project::new()
+        .file("app.service", r"[Service]
+ExecStart=/usr/bin/app
+")
+        .file("app.service.d/stop.conf", r"[Service]
+KillMode=none
+")
+        .file("nginx.conf", r"KillMode=none
+")
+    => ["app.service.d/stop.conf:2 ADD401"];
+    pod_that_prepares_itself_clean: Project::new()
+        .file("k.yaml", r"apiVersion: apps/v1
+kind: Deployment
+metadata: {name: w}
+spec:
+  replicas: 2
+  strategy: {rollingUpdate: {maxUnavailable: 50%}}
+  template:
+    spec:
+      initContainers:
+        - {name: m, image: x, command: [npm, run, migrate]}
+      containers:
+        - {name: w, image: x}
+")
+    => [];
 }

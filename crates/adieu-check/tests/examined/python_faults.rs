@@ -315,4 +315,79 @@ async def right(db, tasks):
         await db.close()
 ")
     => ["app.py:6 ADP604"];
+    result_of_what_is_done: Project::python(r"from concurrent.futures import Future, ThreadPoolExecutor
+pool = ThreadPoolExecutor()
+class Job:
+    def __init__(self):
+        self.future = pool.submit(print)
+    async def poll(self):
+        if self.future.done():
+            return self.future.result()
+        return None
+    async def wait(self):
+        return self.future.result()
+async def other(first: Future, second: Future):
+    if first.done():
+        return second.result()
+")
+    => ["app.py:11 ADP111", "app.py:14 ADP111"];
+    system_exit_raised: Project::python(r"import asyncio
+async def f():
+    try:
+        await asyncio.sleep(1)
+    except Exception:
+        raise SystemExit(1)
+async def main():
+    raise SystemExit
+")
+    => ["app.py:6 ADP502"];
+    clients_of_httpx: Project::python(r"import httpx
+async def f():
+    with httpx.Client() as c:
+        c.get('x')
+    async with httpx.AsyncClient() as a:
+        await a.get('x')
+")
+    => ["app.py:4 ADP102"];
+    sessions_of_requests: Project::python(r"import requests
+s = requests.Session()
+class A:
+    def __init__(self):
+        self.s = requests.Session()
+    async def f(self):
+        self.s.post('x')
+        s.get('x')
+")
+    => ["app.py:7 ADP102", "app.py:8 ADP102"];
+    inside_expressions: Project::python(r"import time
+async def f(x):
+    y = (time.sleep(1) if x else None)
+    if (z := time.sleep(2)): pass
+    [time.sleep(i) for i in range(3)]
+    {k: time.sleep(k) for k in x}
+")
+    => ["app.py:3 ADP101", "app.py:4 ADP101", "app.py:5 ADP101", "app.py:6 ADP101"];
+    inside_statements: Project::python(r"import time
+async def f(x):
+    match x:
+        case 1: time.sleep(1)
+        case _: pass
+    while x:
+        time.sleep(1)
+    else:
+        time.sleep(2)
+")
+    => ["app.py:4 ADP101", "app.py:7 ADP101", "app.py:9 ADP101"];
+    methods_of_classes: Project::python(r"import time
+class A:
+    @staticmethod
+    def s(): time.sleep(1)
+    @classmethod
+    def c(cls): cls.s()
+async def f():
+    A.s()
+    A.c()
+    A().c()
+")
+    => ["app.py:8 ADP101", "app.py:9 ADP101", "app.py:10 ADP101"];
 }

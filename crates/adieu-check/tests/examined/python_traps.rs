@@ -257,4 +257,24 @@ async def f():
     await asyncio.to_thread(nap)
 ")
     => [];
+    threads_of_starlette_clean: Project::python(r"from starlette.concurrency import run_in_threadpool
+import time, requests
+async def f():
+    await run_in_threadpool(time.sleep, 1)
+    await run_in_threadpool(lambda: requests.get('x'))
+")
+    => [];
+    a_wrapped_future_clean: Project::python(r"import asyncio
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor()
+async def f():
+    fut = pool.submit(print)
+    return await asyncio.wrap_future(fut)
+")
+    => [];
+    two_that_call_each_other_clean: Project::python(r"def a(n): return b(n)
+def b(n): return a(n)
+async def f(): a(1)
+")
+    => [];
 }

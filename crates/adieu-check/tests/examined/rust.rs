@@ -310,4 +310,26 @@ async fn f(m: &Mutex<Vec<u8>>) {
 async fn tick(_: u8) {}
 ")
     => ["src/lib.rs:3 ADR502", "src/lib.rs:6 ADR502"];
+    read_once_clean: Project::rust(r#"use std::sync::{OnceLock, LazyLock};
+static C: LazyLock<String> = LazyLock::new(|| std::fs::read_to_string("x").unwrap());
+async fn f() { println!("{}", C.len()); }
+"#)
+    => [];
+    an_async_trait: Project::rust(r"struct S;
+#[async_trait::async_trait]
+impl T for S { async fn go(&self) { std::thread::sleep(D) } }
+")
+    => ["src/lib.rs:3 ADR101"];
+    guards_that_end_in_time_clean: Project::rust(r"use std::sync::Mutex;
+async fn f(m: &Mutex<Option<u8>>) {
+    let v = { let g = m.lock().unwrap(); *g };
+    let w = match *m.lock().unwrap() { Some(x) => x, None => 0 };
+    tick().await;
+    let _ = (v, w);
+    let taken = std::mem::take(&mut *m.lock().unwrap());
+    tick().await;
+}
+async fn tick() {}
+")
+    => [];
 }
