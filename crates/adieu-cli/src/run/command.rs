@@ -37,7 +37,7 @@ pub(super) struct Command {
 #[derive(Debug)]
 pub(super) struct Variable {
     pub(super) text: CString,
-    /// Where the child writes its process id, right-aligned with zeroes.
+    /// Where the child writes its process id, over as many zeroes as it may need.
     pub(super) pid_at: Option<usize>,
 }
 
@@ -128,23 +128,38 @@ fn candidates(program: &OsStr) -> io::Result<Vec<CString>> {
         .collect()
 }
 
-/// Writes the number right-aligned over the zeroes. Allocates nothing.
-pub(super) fn fill_in(digits: &mut [u8], mut number: u32) {
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
+/// Writes the number over the zeroes, and ends the text behind it: to libsystemd, as to C, a number that begins
+/// with a zero is octal. Allocates nothing.
+pub(super) fn fill_in(digits: &mut [u8], number: u32) {
+    let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for digit in digits.iter_mut().take(count).rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    if let Some(behind) = digits.get_mut(count) {
+        *behind = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
+
     use super::*;
 
     #[test]
     fn a_process_id_is_filled_in() {
-        let mut digits = *b"0000000000";
-        fill_in(&mut digits, 4_194_304);
-        assert_eq!(&digits, b"0004194304");
-        assert_eq!(std::str::from_utf8(&digits).unwrap().parse(), Ok(4_194_304));
+        for (number, text) in [
+            (7, "7"),
+            (28_192, "28192"),
+            (4_194_304, "4194304"),
+            (u32::MAX, "4294967295"),
+        ] {
+            let mut digits = [PID_DIGITS.as_bytes(), &[0]].concat();
+            fill_in(&mut digits[..PID_DIGITS.len()], number);
+            let filled = CStr::from_bytes_until_nul(&digits).unwrap();
+            assert_eq!(filled.to_str(), Ok(text));
+        }
     }
 }

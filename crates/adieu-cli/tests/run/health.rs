@@ -133,7 +133,7 @@ async fn readiness_is_off_during_the_pre_stop() {
 #[tokio::test]
 async fn silence_is_death() {
     let talks = format!(
-        "{SAY}\nprint(os.environ['WATCHDOG_USEC'], int(os.environ['WATCHDOG_PID']) == os.getpid(), flush=True)\n\
+        "{SAY}\nprint(os.environ['WATCHDOG_USEC'], os.environ['WATCHDOG_PID'] == str(os.getpid()), flush=True)\n\
          say('WATCHDOG=1')\nsignal.pause()"
     );
     let mut wrapper = Wrapper::start(&["--watchdog", "1s"], &["/usr/bin/python3", "-c", &talks]);

@@ -48,7 +48,7 @@ async fn a_stop_is_not_followed_by_a_start() {
 /// A server of a few lines that takes its socket as systemd hands it over.
 pub(crate) const SERVER: &str = r#"
 import os, signal, socket, sys, threading
-assert int(os.environ["LISTEN_PID"]) == os.getpid(), os.environ["LISTEN_PID"]
+assert os.environ["LISTEN_PID"] == str(os.getpid()), os.environ["LISTEN_PID"]
 assert os.environ["LISTEN_FDS"] == "1" and os.environ["EINHORN_FDS"] == "3"
 assert os.environ["SERVER_STARTER_PORT"].endswith("=3")
 listener = socket.socket(fileno=3)
