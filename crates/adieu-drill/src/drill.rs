@@ -86,6 +86,24 @@ pub(crate) struct Paths {
     pub(crate) liveness: Option<String>,
 }
 
+impl Paths {
+    /// What was given, each with the option that gives it.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("--slow", &self.slow),
+            ("--stream", &self.stream),
+            ("--large", &self.large),
+            ("--sse", &self.sse),
+            ("--ws", &self.ws),
+            ("--upload", &self.upload),
+            ("--readiness", &self.readiness),
+            ("--liveness", &self.liveness),
+        ]
+        .into_iter()
+        .filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    }
+}
+
 impl fmt::Debug for Drill {
     /// Without headers and bodies, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

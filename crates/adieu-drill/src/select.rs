@@ -3,6 +3,7 @@
 use crate::check::{ALL, CheckInfo, Spec, checks};
 use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
+use crate::place::Place;
 use crate::process::{Blanks, Ready};
 use crate::report::{Group, Level};
 use crate::threshold::Threshold;
@@ -123,10 +124,37 @@ fn sensible(drill: &Drill) -> Result<(), String> {
             );
         }
     }
+    let is_token = |text: &str| {
+        text.chars()
+            .all(|it| it.is_ascii_alphanumeric() || "-_".contains(it))
+    };
+    if let Some(method) = &drill.method
+        && (method.is_empty() || !is_token(method))
+    {
+        return Err(format!("`{method}` is no method as in GET or POST"));
+    }
     // What is wrong with an address shows before anything is started.
     let blanks = Blanks::fill_with(std::path::Path::new(""))
         .map_err(|error| format!("no free port: {error}"))?;
-    crate::stage::place(drill, &blanks).map(drop)
+    let place = crate::stage::place(drill, &blanks)?;
+    sendable(&place, "--http")?;
+    for (option, path) in drill.paths.given() {
+        let wrong = |why| format!("{option} {path}: {why}");
+        let place = place.at(&blanks.fill(path)).map_err(wrong)?;
+        sendable(&place, option)?;
+    }
+    Ok(())
+}
+
+/// A path is one word in the first line of a request.
+fn sendable(place: &Place, option: &str) -> Result<(), String> {
+    let is_torn = |it: char| it.is_whitespace() || it.is_control();
+    if place.request().path.contains(is_torn) {
+        return Err(format!(
+            "{option}: the path has characters that a URL cannot have: write them as %20 and so on"
+        ));
+    }
+    Ok(())
 }
 
 /// The port of the drill's choice is told to both sides, or to none.
@@ -218,6 +246,35 @@ mod tests {
         let worker = Drill::command(["worker"]);
         assert!(refusal(&worker).contains("--http"));
         assert!(plan(&worker.ready(Ready::Line("begun".to_owned()))).is_ok());
+    }
+
+    #[test]
+    fn paths_and_methods_are_looked_at_before_anything_is_started() {
+        for (drill, words) in [
+            (
+                drill().readiness("gopher://x/"),
+                "--readiness gopher://x/: `gopher://x/` is no URL",
+            ),
+            (drill().ws("http://"), "--ws http://: "),
+            (drill().sse("/a b"), "--sse: the path has characters"),
+            (
+                drill().slow("/slow\r\nx: y"),
+                "--slow: the path has characters",
+            ),
+            (
+                drill().http("http://127.0.0.1:{port}/a b"),
+                "--http: the path has",
+            ),
+            (drill().method("B AD"), "`B AD` is no method"),
+            (drill().method(""), "is no method"),
+        ] {
+            let said = refusal(&drill);
+            assert!(said.contains(words), "{said}");
+        }
+        let good = drill()
+            .slow("POST /slow?ms={ms}")
+            .readiness("http://127.0.0.1:{port2}/readyz");
+        assert!(plan(&good.method("PROPFIND").liveness("livez")).is_ok());
     }
 
     #[test]

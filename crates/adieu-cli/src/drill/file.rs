@@ -18,7 +18,7 @@ use super::wish::Wish;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DrillFile {
     #[serde(default)]
-    target: Vec<Table>,
+    target: Vec<Spanned<Table>>,
     #[serde(default)]
     defaults: Table,
 }
@@ -95,18 +95,19 @@ fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StopSignal>, D::E
     text.parse().map(Some).map_err(de::Error::custom)
 }
 
-/// The targets of a file, in order.
+/// The targets of a file, in order, each with the place where it begins.
 ///
 /// # Errors
 ///
 /// With a sentence that names file, line and column.
-pub(super) fn read(path: &Path) -> Result<Vec<Wish>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<(String, Wish)>, String> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
     let at = |offset: usize| {
         let before = &text[..offset.min(text.len())];
         let line = before.matches('\n').count() + 1;
-        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
+        // As an editor counts: characters.
+        let column = before.chars().rev().take_while(|it| *it != '\n').count() + 1;
         format!("{shown}:{line}:{column}")
     };
     let file: DrillFile = toml::from_str(&text).map_err(|error| {
@@ -118,7 +119,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Wish>, String> {
     if file.target.is_empty() {
         return Err(format!("{shown}: no [[target]] in it"));
     }
-    for table in file.target.iter().chain([&file.defaults]) {
+    let targets = file.target.iter().map(Spanned::get_ref);
+    for table in targets.chain([&file.defaults]) {
         for id in table.check.iter().chain(&table.skip) {
             let known = is_group(id.get_ref()) || find_check(id.get_ref()).is_ok();
             if let (false, Err(sentence)) = (known, find_check(id.get_ref())) {
@@ -132,10 +134,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Wish>, String> {
         }
     }
     let defaults = Wish::from(file.defaults);
-    let targets = file
-        .target
-        .into_iter()
-        .map(|table| defaults.clone().overlaid(&Wish::from(table)));
+    let targets = file.target.into_iter().map(|table| {
+        let place = at(table.span().start);
+        let wish = defaults.clone().overlaid(&Wish::from(table.into_inner()));
+        (place, wish)
+    });
     Ok(targets.collect())
 }
 
@@ -205,7 +208,7 @@ impl From<Table> for Wish {
 mod tests {
     use super::*;
 
-    fn reading(text: &str) -> Result<Vec<Wish>, String> {
+    fn reading(text: &str) -> Result<Vec<(String, Wish)>, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("drill.toml");
         fs::write(&path, text).expect("a file");
@@ -220,12 +223,17 @@ mod tests {
              threshold = { exit-code = \"0,143\", keepalive-race = 2 }\n",
         )
         .expect("a file");
-        assert_eq!(wishes[0].grace, Some(Duration::from_secs(10)));
+        let [(first, a), (second, b)] = &wishes[..] else {
+            panic!("two targets");
+        };
+        assert_eq!(a.grace, Some(Duration::from_secs(10)));
         assert_eq!(
-            (wishes[1].grace, wishes[1].level),
+            (b.grace, b.level),
             (Some(Duration::from_secs(5)), Some(Level::Quick))
         );
-        assert_eq!(wishes[1].threshold.len(), 2);
+        assert_eq!(b.threshold.len(), 2);
+        assert!(first.ends_with("drill.toml:4:1"), "{first}");
+        assert!(second.ends_with("drill.toml:7:1"), "{second}");
     }
 
     #[test]
@@ -248,6 +256,7 @@ mod tests {
                 "[[target]]\nthreshold = { nope = 1 }\n",
                 "./drill.toml:2:15: `nope` is no check",
             ),
+            ("[[target]]\ncommand = [\"ü\", y]\n", "./drill.toml:2:17: "),
             ("", "./drill.toml: no [[target]]"),
         ] {
             let said = reading(text).expect_err(text);

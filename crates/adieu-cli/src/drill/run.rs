@@ -35,37 +35,38 @@ pub(crate) fn run(args: &DrillArgs) -> ExitCode {
 /// The drills that were asked for, in order.
 fn wishes(args: &DrillArgs) -> Result<Vec<Wish>, String> {
     let said = Wish::of(args)?;
+    // Each with the place that is to blame if it makes no sense.
     let wishes = match &args.file {
-        None => vec![said],
+        None => vec![(None, said)],
         Some(path) => {
             let mut wishes = file::read(path)?;
             for name in &args.target {
-                if !wishes.iter().any(|wish| wish.name.as_ref() == Some(name)) {
+                if !wishes.iter().any(|(_, it)| it.name.as_ref() == Some(name)) {
                     return Err(format!("{}: no target is named `{name}`", path.display()));
                 }
             }
             let wanted = |name: &Option<String>| {
                 name.as_ref().is_some_and(|name| args.target.contains(name))
             };
-            wishes.retain(|wish| args.target.is_empty() || wanted(&wish.name));
+            wishes.retain(|(_, wish)| args.target.is_empty() || wanted(&wish.name));
             wishes
                 .into_iter()
-                .map(|wish| wish.overlaid(&said))
+                .map(|(place, wish)| (Some(place), wish.overlaid(&said)))
                 .collect()
         }
     };
     // What makes no sense is said before the first one runs.
-    for wish in &wishes {
-        let named = wish.name.as_ref().filter(|_| args.file.is_some());
-        let named = named
-            .map(|name| format!("target {name}: "))
-            .unwrap_or_default();
+    for (place, wish) in &wishes {
+        let place = place.as_ref().map(|it| format!("{it}: "));
+        let named = wish.name.as_ref().filter(|_| place.is_some());
+        let named = named.map(|name| format!("target {name}: "));
+        let (place, named) = (place.unwrap_or_default(), named.unwrap_or_default());
         wish.drill()
             .validate()
-            .map_err(|cannot| format!("{named}{cannot}"))?;
+            .map_err(|cannot| format!("{place}{named}{cannot}"))?;
     }
     reports::check(args, wishes.len())?;
-    Ok(wishes)
+    Ok(wishes.into_iter().map(|(_, wish)| wish).collect())
 }
 
 fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {

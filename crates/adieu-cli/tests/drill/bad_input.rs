@@ -99,6 +99,15 @@ fn usage_is_two_before_anything_is_started() {
             "is no signal to stop with",
         ),
         (&["--http", URL, "--header", "no colon"], "there is no `:`"),
+        (&["--http", URL, "--method", "B AD"], "`B AD` is no method"),
+        (
+            &["--http", URL, "--readiness", "gopher://x/"],
+            "--readiness gopher://x/: `gopher://x/` is no URL",
+        ),
+        (
+            &["--http", URL, "--sse", "/a b"],
+            "--sse: the path has characters that a URL cannot have",
+        ),
         (&[], "--http URL or --tcp ADDRESS"),
     ] {
         test.run(&[words, &started].concat()).refuses(2, &[said]);
@@ -127,7 +136,11 @@ fn a_broken_file_is_two_with_line_and_column() {
             "id.toml",
             "[[target]]\ncommand = [\"x\"]\n\nskip = [\"port-freee\"]\n",
         )
-        .file("key.toml", "[[target]]\n  colour = 3\n");
+        .file("key.toml", "[[target]]\n  colour = 3\n")
+        .file(
+            "port.toml",
+            "# one\n[[target]]\nname = \"shop\"\ncommand = [\"x\"]\nhttp = \"http://127.0.0.1:{port}/\"\n",
+        );
     for (name, words) in [
         ("syntax.toml", "error: syntax.toml:"),
         (
@@ -135,6 +148,10 @@ fn a_broken_file_is_two_with_line_and_column() {
             "error: id.toml:4:9: `port-freee` is no check; did you mean `port-free`?",
         ),
         ("key.toml", "error: key.toml:2:3: unknown field `colour`"),
+        (
+            "port.toml",
+            "error: port.toml:2:1: target shop: `http://127.0.0.1:{port}/` is where",
+        ),
         ("nowhere.toml", "error: nowhere.toml: "),
     ] {
         test.run(&["--file", name]).refuses(2, &[words]);
