@@ -1,7 +1,6 @@
 //! Keeps the command: starts it, sees whether it is ready and alive, replaces it by its next generation, and goes
 //! along with it to its end.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::endings::End;
 use super::generation::Generation;
 use super::options::Ready;
 use super::readiness::advice;
+use super::refusal::{Refused, refusal};
 use super::service::Shared;
 use super::signals::Signal;
 use super::{cloak, log, notify, stopping, sys};
@@ -52,7 +52,8 @@ enum Event {
 pub(super) async fn keep(shared: Arc<Shared>, stop: Stop) -> adieu::Result {
     let current = match shared.take_first() {
         Some(first) => first,
-        None => start(&shared, None)?,
+        // It was there before, and whoever replaces it may have it back at the next attempt.
+        None => start(&shared, None).inspect_err(|refused| log::warn(refused))?,
     };
     shared.set_current(&current);
     let keeper = Keeper {
@@ -68,8 +69,12 @@ pub(super) async fn keep(shared: Arc<Shared>, stop: Stop) -> adieu::Result {
     keeper.run().await
 }
 
-pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> io::Result<Generation> {
-    let generation = Generation::start(shared, beside)?;
+pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> Result<Generation, Refused> {
+    let generation = Generation::start(shared, beside).map_err(|error| {
+        let command = shared.options.command.first();
+        let command = command.map(|it| it.to_string_lossy()).unwrap_or_default();
+        refusal(&command, &error)
+    })?;
     log::info(format_args!(
         "{} started (pid {})",
         shared.name,
@@ -181,9 +186,7 @@ impl Keeper<'_> {
         match start(self.shared, Some(&in_use)) {
             Ok(next) => self.next = Some((next, self.shared.ready_by())),
             Err(error) => {
-                log::warn(format_args!(
-                    "the new generation cannot be started; the old one stays: {error}"
-                ));
+                log::warn(format_args!("{error}; the old generation stays"));
                 notify::tell_outside("READY=1");
             }
         }

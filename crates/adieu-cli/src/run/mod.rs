@@ -18,6 +18,7 @@ mod notify;
 mod options;
 mod probe;
 mod readiness;
+mod refusal;
 mod service;
 mod signals;
 mod sockets;

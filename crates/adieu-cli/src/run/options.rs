@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::args::{RestartWhen, RunArgs};
 use super::probe::Probe;
 use super::signals::{Signal, SignalMap};
-use super::sockets::Address;
+use super::sockets::{Address, has_port};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -66,6 +66,11 @@ impl Options {
         }
         if let Some(command) = probe_command {
             probes.push(Probe::command(command, *probe_timeout));
+        }
+        if let Some(address) = args.health.as_ref().filter(|it| !is_address(it)) {
+            return Err(format!(
+                "--health {address}: give host and port, or a port alone, as in 127.0.0.1:8080 or 8080"
+            ));
         }
         let signals = SignalMap::parse(&args.signals)?;
         let listen = Address::parse_all(&args.listen)?;
@@ -128,7 +133,7 @@ impl Options {
                 first: args.restart_delay,
                 limit: args.restart_limit,
                 window: args.restart_window,
-                ..adieu::Restart::default()
+                longest: adieu::Restart::default().longest.max(args.restart_delay),
             },
             watchdog: args.watchdog,
             health: args.health,
@@ -165,6 +170,12 @@ impl Ready {
             })?),
         })
     }
+}
+
+/// Whether the admin port can be asked to listen there; a port alone means this machine alone.
+fn is_address(text: &str) -> bool {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    port.parse::<u16>().is_ok() || has_port(text) || text.starts_with("unix:/")
 }
 
 /// Shorter than the platform waits: `docker stop` kills after 10 s, Kubernetes after 30 s.

@@ -14,6 +14,7 @@ use super::args::RestartWhen;
 use super::family::Family;
 use super::generation::Generation;
 use super::options::{Options, Ready};
+use super::refusal::{LIMIT_REACHED, Refused};
 use super::signals::{self, Signal};
 use super::sockets::Sockets;
 use super::{codes, keeper, log, notify, sys, watch};
@@ -22,6 +23,8 @@ use super::{codes, keeper, log, notify, sys, watch};
 pub(super) const SLACK: Duration = Duration::from_secs(10);
 /// What the library keeps back for the phases after the drain, at most.
 const LATER_PHASES: Duration = Duration::from_secs(7);
+/// What is left of the grace for a command that hears of the stop when somebody is in a hurry.
+const MOMENT: Duration = Duration::from_secs(1);
 /// The last lines may have a reader that does not read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -36,6 +39,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     is_ready: AtomicBool,
     was_killed: AtomicBool,
+    was_told: AtomicBool,
     generations: AtomicU32,
 }
 
@@ -121,6 +125,32 @@ impl Shared {
             .is_some_and(|it| !it.process.has_ended())
     }
 
+    /// The command hears of the stop.
+    pub(super) fn tell(&self, current: &Generation) {
+        self.was_told.store(true, Ordering::Relaxed);
+        let signal = self.stop_signal();
+        log::info(format_args!(
+            "{signal} to {} (pid {})",
+            self.name,
+            current.pid()
+        ));
+        for generation in self.all_leaving().iter().chain([current]) {
+            generation.process.send(signal, self.options.to_group);
+        }
+    }
+
+    /// Somebody is in a hurry before the command has heard of the stop, as in the pre-stop: it is told, and has a
+    /// moment. Dropped half-way, it has been told.
+    async fn tell_in_a_hurry(&self) {
+        let current = self.state().current.clone();
+        if let Some(current) = current.filter(|it| !it.process.has_ended())
+            && !self.was_told.load(Ordering::Relaxed)
+        {
+            self.tell(&current);
+            let _ = tokio::time::timeout(MOMENT, self.family.alone()).await;
+        }
+    }
+
     /// The stop had to kill.
     pub(super) fn set_killed(&self) {
         self.was_killed.store(true, Ordering::Relaxed);
@@ -174,6 +204,7 @@ async fn live(options: Options, sockets: Sockets) -> Result<u8, String> {
         }),
         is_ready: false.into(),
         was_killed: false.into(),
+        was_told: false.into(),
         generations: 0.into(),
         options,
     });
@@ -231,55 +262,26 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
         Notice::Phase {
             phase: Phase::Cancel,
             ..
-        } if shared.hurries() => log::warn("in a hurry: SIGKILL to whoever is left"),
+        } if shared.hurries() && shared.was_told.load(Ordering::Relaxed) => {
+            log::warn("in a hurry: SIGKILL to whoever is left");
+        }
+        Notice::Phase {
+            phase: Phase::Cancel,
+            ..
+        } if shared.hurries() => log::warn(format_args!(
+            "in a hurry: the command has {MOMENT:?}, then SIGKILL to whoever is left"
+        )),
         _ => {}
     }
 }
 
-const LIMIT_REACHED: &str = "the limit on processes is reached (ulimit -u, TasksMax=, pids.max)";
-
-/// Why nothing was started; the exit code, and the words.
-#[derive(Debug)]
-struct Refused(u8, String);
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.1)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-fn refusal(command: &str, error: &io::Error) -> Refused {
-    let (code, why) = match error.kind() {
-        io::ErrorKind::NotFound if command.contains('/') => {
-            (codes::NOT_FOUND, "there is no such file".to_owned())
-        }
-        io::ErrorKind::NotFound => (
-            codes::NOT_FOUND,
-            "there is no such command on PATH".to_owned(),
-        ),
-        io::ErrorKind::PermissionDenied => (
-            codes::NOT_EXECUTABLE,
-            "it is not executable: chmod +x it, or name the interpreter first".to_owned(),
-        ),
-        io::ErrorKind::WouldBlock => (
-            codes::OWN,
-            format!("no process can be made: {LIMIT_REACHED}"),
-        ),
-        _ if error.raw_os_error() == Some(libc::ENOEXEC) => (
-            codes::NOT_EXECUTABLE,
-            "it is of no kind that this system can execute".to_owned(),
-        ),
-        _ => (codes::NOT_EXECUTABLE, error.to_string()),
-    };
-    Refused(code, format!("cannot start {command}: {why}"))
-}
-
 async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
-    let family = Arc::clone(&shared.family);
-    app.resource("processes", async { io::Result::Ok(family) })
-        .stop(|family| async move { family.kill_all().await })
+    let processes = Arc::clone(shared);
+    app.resource("processes", async { io::Result::Ok(processes) })
+        .stop(|processes| async move {
+            processes.tell_in_a_hurry().await;
+            processes.family.kill_all().await;
+        })
         .await?;
     if !shared.sockets().is_empty() && sys::is_ignored(Signal::HUP) {
         log::warn(deaf_to_hangup(&shared.options));
@@ -292,9 +294,22 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
             std::future::ready(())
         });
     }
+    // What cannot be had is said before the command has done anything.
+    if let Some(address) = &shared.options.health {
+        let admin = app.admin(address).exposed().await?;
+        add_checks(app, shared);
+        if let Some(address) = admin.local_addr() {
+            log::info(format_args!("health on http://{address}/readyz"));
+        }
+    }
+    for path in &shared.options.watch {
+        std::fs::metadata(path).map_err(|error| {
+            let path = path.display();
+            Refused(codes::OWN, format!("{path} cannot be watched: {error}"))
+        })?;
+    }
     // Then at once: whoever starts us waits for it.
-    let command = shared.options.command[0].to_string_lossy().into_owned();
-    let first = keeper::start(shared, None).map_err(|error| refusal(&command, &error))?;
+    let first = keeper::start(shared, None)?;
     {
         let mut state = shared.state();
         state.current = Some(first.clone());
@@ -308,13 +323,6 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
         app.task(name, keep);
     } else {
         app.restarting(name, shared.options.restarts, keep);
-    }
-    if let Some(address) = &shared.options.health {
-        let admin = app.admin(address).exposed().await?;
-        add_checks(app, shared);
-        if let Some(address) = admin.local_addr() {
-            log::info(format_args!("health on http://{address}/readyz"));
-        }
     }
     if !shared.options.watch.is_empty() {
         watch(shared).await?;
@@ -405,12 +413,19 @@ async fn conclude(shared: &Shared, report: &Report, refused: Option<u8>) -> u8 {
         return codes::OWN;
     }
     let (usage, adopted) = shared.family.account();
-    log::info(format_args!("in all {usage}; {adopted} orphans reaped"));
+    let orphans = if adopted == 1 { "orphan" } else { "orphans" };
+    log::info(format_args!("in all {usage}; {adopted} {orphans} reaped"));
     let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
     if was_cut || shared.was_killed.load(Ordering::Relaxed) {
         log::text(report.to_string());
     }
     let gave_up = report.exit() != Exit::Clean && report.cause().is_some_and(is_failure);
+    if gave_up && shared.options.restart != RestartWhen::Never {
+        let adieu::Restart { limit, window, .. } = shared.options.restarts;
+        log::warn(format_args!(
+            "giving up: no more than {limit} new starts within {window:?} are borne (--restart-limit)"
+        ));
+    }
     match shared.code().await {
         // It was started again and again, whatever it ended with.
         Some(0) if gave_up => 1,

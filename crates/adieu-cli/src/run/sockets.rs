@@ -10,6 +10,7 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ impl Address {
         let mut all: Vec<Self> = Vec::new();
         for text in texts {
             let address = Self::parse(text)?;
-            if all.iter().any(|it| it.place == address.place) {
+            if !text.ends_with(":0") && all.iter().any(|it| it.place == address.place) {
                 return Err(format!("--listen {text}: the same socket twice"));
             }
             all.push(address);
@@ -72,7 +73,8 @@ impl Address {
     }
 }
 
-fn has_port(address: &str) -> bool {
+/// Whether this is a host and a port.
+pub(super) fn has_port(address: &str) -> bool {
     address
         .rsplit_once(':')
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -349,10 +351,15 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket file that nobody answers on is left over from one who was killed, and is replaced.
+/// A socket file that nobody answers on is left over from one who was killed, and is replaced. Any other file that
+/// is there is somebody's, and nobody answers on it either.
 fn bind_unix(path: &Path) -> io::Result<Socket> {
+    let there = std::fs::symlink_metadata(path);
     match UnixStream::connect(path) {
         Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+        _ if there.as_ref().is_ok_and(|it| !it.file_type().is_socket()) => {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)?;
         }
@@ -365,18 +372,28 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
 }
 
 fn explain(address: &Address, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "cannot listen on {address}: somebody else does already; end it, or choose another address"
-        ),
-        io::ErrorKind::PermissionDenied => format!(
-            "cannot listen on {address}: permission denied; ports below 1024 need CAP_NET_BIND_SERVICE"
-        ),
-        io::ErrorKind::AddrNotAvailable => {
-            format!("cannot listen on {address}: this machine does not have that address")
+    let is_file = matches!(address.place, Place::Unix(_));
+    let why = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "somebody else does already; end it, or choose another address".to_owned()
         }
-        _ => format!("cannot listen on {address}: {error}"),
-    }
+        io::ErrorKind::AlreadyExists => {
+            "a file is there that is no socket, and is left alone; choose another path".to_owned()
+        }
+        io::ErrorKind::NotFound if is_file => "its directory does not exist".to_owned(),
+        io::ErrorKind::InvalidInput if is_file => {
+            "the path of a socket has at most 107 bytes".to_owned()
+        }
+        io::ErrorKind::PermissionDenied if is_file => {
+            "permission denied; its directory is not ours to write in".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; ports below 1024 need CAP_NET_BIND_SERVICE".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("cannot listen on {address}: {why}")
 }
 
 /// The number by which /proc knows a socket.

@@ -21,12 +21,8 @@ pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::R
         if shared.options.cloak {
             hide_sockets(shared).await;
         }
-        let signal = shared.stop_signal();
+        shared.tell(current);
         let name = &shared.name;
-        log::info(format_args!("{signal} to {name} (pid {})", current.pid()));
-        for generation in shared.all_leaving().iter().chain([current]) {
-            generation.process.send(signal, shared.options.to_group);
-        }
         let end = current.process.ended().await;
         log::info(format_args!("{name} (pid {}) {}", current.pid(), end.how));
         for generation in shared.all_leaving() {

@@ -1,7 +1,7 @@
 //! The system calls that neither the standard library nor rustix has. The only file of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -41,7 +41,7 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
         .map(|it| (it.text.as_bytes_with_nul().to_vec(), it.pid_at))
         .collect();
     let argv = Pointers::to(arguments.iter().map(|it| it.as_bytes_with_nul()));
-    // A script without an interpreter line is the shell's, as with `execvp`.
+    // A script without an interpreter line is the shell's, as with `execvp`; a program for another processor is not.
     let mut shell_argv: Vec<Pointers> = Vec::new();
     for path in &paths {
         let words = [shell.as_bytes_with_nul(), path.as_bytes_with_nul()];
@@ -86,7 +86,9 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
                     Some(libc::ENOENT | libc::ENOTDIR) => {}
                     Some(libc::EACCES) => denied = Some(error),
                     Some(libc::ENOEXEC) => {
-                        libc::execve(shell.as_ptr(), shell_argv.as_ptr(), envp.as_ptr());
+                        if is_text(path) {
+                            libc::execve(shell.as_ptr(), shell_argv.as_ptr(), envp.as_ptr());
+                        }
                         return Err(error);
                     }
                     _ => return Err(error),
@@ -99,6 +101,20 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
     // SAFETY: see the closure.
     unsafe { spawned.pre_exec(become_it) };
     Ok(spawned.process_group(0).spawn()?.id())
+}
+
+/// Whether a file begins like one that a shell can read. Between fork and exec: allocates nothing.
+fn is_text(path: &CStr) -> bool {
+    let mut beginning = [0_u8; 128];
+    // SAFETY: plain system calls; the path is zero-ended, and no more is read than there is room for.
+    let count = unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let count = libc::read(file, beginning.as_mut_ptr().cast(), beginning.len());
+        libc::close(file);
+        count
+    };
+    let beginning = &beginning[..usize::try_from(count).unwrap_or(0)];
+    !beginning.starts_with(b"\x7fELF") && !beginning.contains(&0)
 }
 
 /// How a process ended, or that it stopped.

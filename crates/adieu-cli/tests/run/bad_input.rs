@@ -31,6 +31,86 @@ fn commands_that_cannot_be_run() {
     }
 }
 
+/// A file that is there and cannot be run says what it lacks: the kernel only says that something is not found.
+#[test]
+fn files_that_lack_something() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let executable = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, all).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for (name, content, words) in [
+        (
+            "interpreter",
+            &b"#!/no/such/python -u\n"[..],
+            "its interpreter /no/such/python is not there",
+        ),
+        (
+            "windows",
+            b"#!/bin/sh\r\nexit 0\r\n",
+            "save it with Unix line ends",
+        ),
+        // Never the shell's: it would take the bytes for words.
+        (
+            "processor",
+            b"\x7fELF for another",
+            "was it built for another processor?",
+        ),
+        (
+            "bytes",
+            b"no text\0",
+            "of no kind that this system can execute",
+        ),
+    ] {
+        let path = executable(name, content);
+        let (code, out, said) = run(&[], &[&path]);
+        assert_eq!((code, out.as_str()), (126, ""), "{said}");
+        assert!(
+            said.contains(words) && said.lines().count() == 1,
+            "{words}: {said}"
+        );
+    }
+    let script = executable("script", b"echo \"$1\"; exit 4");
+    let (code, out, said) = run(&[], &[&script, "of words"]);
+    assert_eq!((code, out.as_str()), (4, "of words\n"), "{said}");
+}
+
+/// Only a socket that nobody answers on is left over; any other file is somebody's.
+#[test]
+fn a_file_is_not_taken_for_a_socket() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("notes");
+    std::fs::write(&file, "dear").unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for path in [&file, &link, &folder.path().to_owned()] {
+        let listen = format!("unix:{}", path.display());
+        let (code, _, said) = run(&["--listen", &listen], &["true"]);
+        assert_eq!(code, 125, "{said}");
+        assert!(said.contains("a file is there that is no socket"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&link).unwrap(), "dear");
+    let left = folder.path().join("left.sock");
+    drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
+    let listen = format!("unix:{}", left.display());
+    let (code, _, said) = run(&["--listen", &listen], &["true"]);
+    assert_eq!(code, 0, "{said}");
+    for (listen, words) in [
+        ("unix:/no/such/a.sock", "its directory does not exist"),
+        (
+            &format!("unix:/tmp/{}", "x".repeat(108)),
+            "at most 107 bytes",
+        ),
+    ] {
+        let (code, _, said) = run(&["--listen", listen], &["true"]);
+        assert_eq!(code, 125, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 #[test]
 fn a_port_that_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -44,8 +124,8 @@ fn a_port_that_is_taken() {
         "{said}"
     );
     let health = taken.local_addr().unwrap().to_string();
-    let (code, _, said) = run(&["--health", &health], &["sleep", "1000"]);
-    assert_eq!(code, 125, "{said}");
+    let (code, out, said) = run(&["--health", &health], &["echo", "begun"]);
+    assert_eq!((code, out.as_str()), (125, ""), "{said}");
     assert!(said.contains(&health), "{said}");
 }
 
@@ -79,6 +159,8 @@ fn options_that_make_no_sense() {
         (&["--probe-http", "https://a/"], "https is not spoken"),
         (&["--probe-tcp", "nowhere"], "--probe-tcp"),
         (&["--watch", "/tmp"], "needs the socket of --listen"),
+        (&["--health", "nowhere"], "--health nowhere: give host"),
+        (&["--health", "127.0.0.1:99999"], "give host and port"),
         (&["--listen", "8000"], "give tcp:host:port or unix:/path"),
         (
             &["--listen", "tcp:127.0.0.1:0", "--signal", "hup=usr1"],
@@ -114,9 +196,9 @@ fn the_two_hyphens_may_be_left_out() {
 #[test]
 fn what_is_watched_must_be_there() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--watch", "/no/such/folder"];
-    let (code, _, said) = run(&options, &["sleep", "1000"]);
-    assert_eq!(code, 125, "{said}");
-    assert!(said.contains("/no/such/folder"), "{said}");
+    let (code, out, said) = run(&options, &["echo", "begun"]);
+    assert_eq!((code, out.as_str()), (125, ""), "{said}");
+    assert!(said.contains("/no/such/folder cannot be watched"), "{said}");
 }
 
 /// The command lives on, is not ready, and one line says what to do.

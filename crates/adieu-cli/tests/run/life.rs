@@ -120,6 +120,24 @@ async fn a_second_interrupt_hurries() {
     );
 }
 
+/// Before the command has heard of the stop, a hurry skips the wait and not the command's own end.
+#[tokio::test]
+async fn a_hurry_in_the_pre_stop_still_tells_the_command() {
+    for (script, expected) in [(TELLS, 5), (STUBBORN, 137)] {
+        let options = ["--pre-stop", "10m", "--grace", "20m"];
+        let mut wrapper = Wrapper::start(&options, &["sh", "-c", script]);
+        wrapper
+            .line(if expected == 5 { "ready" } else { "other " })
+            .await;
+        wrapper.signal(Signal::INT);
+        wrapper.says("not ready any more").await;
+        wrapper.signal(Signal::INT);
+        wrapper.says("in a hurry: the command has 1s").await;
+        wrapper.says("SIGINT to sh (pid ").await;
+        assert_eq!(wrapper.code().await.0, expected);
+    }
+}
+
 #[tokio::test]
 async fn the_stop_waits_for_the_pre_stop() {
     let options = ["--pre-stop", "400ms", "--health", "127.0.0.1:0"];

@@ -18,6 +18,8 @@ fn a_failure_is_borne_so_often() {
     let (code, out, said) = run(&options, &["sh", "-c", "echo started; exit 3"]);
     assert_eq!((code, out.lines().count()), (3, 4), "{said}");
     assert!(said.contains("start number 4 in "), "{said}");
+    let gave_up = "giving up: no more than 3 new starts within 60s are borne";
+    assert!(said.contains(gave_up), "{said}");
     // A good end is the end.
     let (code, out, _) = run(&options, &["echo", "started"]);
     assert_eq!((code, out.as_str()), (0, "started\n"));
@@ -32,6 +34,36 @@ fn a_failure_is_borne_so_often() {
     ];
     let (code, out, said) = run(&options, &["echo", "started"]);
     assert_eq!((code, out.lines().count()), (1, 3), "{said}");
+}
+
+/// A command that goes away between two starts is named each time, and so is one that cannot follow.
+#[tokio::test]
+async fn a_command_that_went_away_is_named() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("server");
+    let install = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, all).unwrap();
+    };
+    let command = path.to_str().unwrap();
+    let no_file = format!("cannot start {command}: there is no such file");
+    install("#!/bin/sh\nrm \"$0\"\nexit 3\n");
+    let again = ["--restart", "on-failure", "--restart-delay", "1ms"];
+    let (code, _, said) = run(&again, &[command]);
+    assert_eq!((code, said.matches(&no_file).count()), (3, 5), "{said}");
+    install(&format!("#!/usr/bin/python3\n{SERVER}"));
+    let mut wrapper = Wrapper::start(&["--listen", "tcp:127.0.0.1:0"], &[command]);
+    let first = wrapper.line("pid ").await;
+    wrapper.says(" ready after ").await;
+    std::fs::remove_file(&path).unwrap();
+    wrapper.signal(Signal::HUP);
+    let said = wrapper.says("the old generation stays").await;
+    assert!(said.contains(&no_file), "{said}");
+    let first: i32 = first.split(' ').next().unwrap().parse().unwrap();
+    assert!(state(first).is_some());
+    wrapper.signal(Signal::TERM);
+    assert_eq!(wrapper.code().await.0, 0);
 }
 
 #[tokio::test]
