@@ -17,9 +17,9 @@ use super::{descendants, log, sockets, sys};
 
 /// Quiet means no connection in any queue for so long: longer than most round trips, because the last step of a
 /// handshake may still be on its way.
-pub(super) const QUIET: Duration = Duration::from_millis(150);
-/// The wait ends after so long in any case.
-pub(super) const CAP: Duration = Duration::from_secs(1);
+const QUIET: Duration = Duration::from_millis(150);
+/// A server that takes nobody out of its queue for so long is not waited for.
+const STUCK: Duration = Duration::from_secs(1);
 /// How often the queue is looked at; nobody tells when it is empty.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -67,25 +67,32 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64]) -> Cloaked {
 
 impl Cloaked {
     /// Completes when the queues have been quiet, at once if there was no traffic. Cancel-safe.
-    pub(super) async fn quiet(&self) {
-        let is_busy = || {
+    pub(super) async fn quiet(&self, most: Duration) {
+        let waiting = || {
             let queues = self.sockets.iter().map(|it| sys::queue(it.as_fd()));
-            queues.flatten().any(|length| length > 0)
+            queues.flatten().sum()
         };
-        if !self.sockets.is_empty() && (self.had_traffic || is_busy()) {
-            until_quiet(is_busy).await;
+        if !self.sockets.is_empty() && (self.had_traffic || waiting() > 0) {
+            until_quiet(waiting, most).await;
         }
     }
 }
 
-/// Completes when `is_busy` was false for long enough, or it takes too long. Cancel-safe.
-pub(super) async fn until_quiet(is_busy: impl Fn() -> bool) {
+/// Completes when nobody has been waiting for long enough, when the server has stopped taking them, or when it has
+/// taken as much time as it may. Cancel-safe.
+///
+/// A server on a busy machine is slow to empty its queue and not stuck: it has its time as long as there is progress.
+pub(super) async fn until_quiet(waiting: impl Fn() -> u32, most: Duration) {
     let begun = Instant::now();
-    let mut since = begun;
-    while since.elapsed() < QUIET && begun.elapsed() < CAP {
+    let (mut busy, mut moved, mut before) = (begun, begun, waiting());
+    while busy.elapsed() < QUIET && moved.elapsed() < STUCK && begun.elapsed() < most {
         tokio::time::sleep(LOOK).await;
-        if is_busy() {
-            since = Instant::now();
+        let now = waiting();
+        if now != before {
+            (before, moved) = (now, Instant::now());
+        }
+        if now > 0 {
+            busy = Instant::now();
         }
     }
 }
@@ -193,7 +200,43 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// How long it waits for a queue that has so many in it and lets one go each time.
+    async fn waits(first: u32, each: Duration, most: Duration) -> Duration {
+        let begun = Instant::now();
+        let left = || {
+            let gone = begun.elapsed().as_millis() / each.as_millis();
+            first.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
+        };
+        until_quiet(left, most).await;
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_has_its_time_as_long_as_somebody_takes_from_it() {
+        let (second, long) = (Duration::from_secs(1), Duration::from_secs(60));
+        let near = |took: Duration, wanted: Duration| {
+            assert!(took.abs_diff(wanted) <= LOOK * 3, "{took:?}");
+        };
+        near(waits(0, second, long).await, QUIET);
+        // Slower than a second in all, and never stuck.
+        let slow = Duration::from_millis(200);
+        near(waits(32, slow, long).await, slow * 32 + QUIET);
+        near(waits(32, Duration::from_secs(9), long).await, STUCK);
+        near(waits(32, slow, second).await, second);
+        // One that comes late, from a handshake half done, starts the quiet again.
+        let begun = Instant::now();
+        let asked = Cell::new(0);
+        let late = || {
+            asked.set(asked.get() + 1);
+            u32::from(asked.get() == 20)
+        };
+        until_quiet(late, long).await;
+        assert!(begun.elapsed() > QUIET + LOOK * 15, "{:?}", begun.elapsed());
+    }
 
     #[test]
     fn the_table_knows_who_listens_and_who_was_there() {

@@ -110,7 +110,12 @@ impl Keeper<'_> {
                     log::warn(format_args!("{name} is not ready after {time:?}: {why}"));
                 }
                 Event::Silent => self.abort(),
-                Event::Restart if self.next.is_some() => self.again = true,
+                Event::Restart if self.next.is_some() => {
+                    self.again = true;
+                    log::info(
+                        "one more generation follows: something changed since this one was started",
+                    );
+                }
                 Event::Restart => self.begin_restart(),
                 Event::NextReady => self.replace(),
                 Event::NextEnded(end) => self.give_up(&end.how.to_string()),
@@ -292,12 +297,12 @@ impl Keeper<'_> {
 async fn retire(shared: Arc<Shared>, old: Generation) {
     shared.leaving(&old);
     if !shared.sockets().is_empty() {
-        let is_busy = || {
+        let waiting = || {
             let sockets = shared.sockets();
             let queues = sockets.of_set(old.set).into_iter().map(sys::queue);
-            queues.flatten().any(|length| length > 0)
+            queues.flatten().sum()
         };
-        cloak::until_quiet(is_busy).await;
+        cloak::until_quiet(waiting, shared.options.grace / 2).await;
     }
     let signal = shared
         .options

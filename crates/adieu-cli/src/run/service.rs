@@ -237,7 +237,7 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Running => sys::let_go_of_code(),
         Notice::Stopping { cause } => {
-            shared.set_ready(false);
+            // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {
                 shared.state().stop_signal = Signal::INT;
             }

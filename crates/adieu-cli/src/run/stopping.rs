@@ -52,7 +52,9 @@ async fn hide_sockets(shared: &Shared) {
         )
     };
     let cloaked = cloak::hide(own, &lent);
-    cloaked.quiet().await;
+    let time = shared.options.grace - shared.options.pre_stop;
+    // The other half is the command's.
+    cloaked.quiet(time / 2).await;
     // Let go of before the command closes them: a socket that somebody holds is not closed.
     drop(cloaked);
 }

@@ -63,7 +63,8 @@ mod tests {
     }
 
     async fn changes(watch: &mut FileWatch) {
-        watch.changed().await.expect("still watched");
+        let told = tokio::time::timeout(Duration::from_secs(60), watch.changed()).await;
+        told.expect("heard in time").expect("still watched");
     }
 
     /// For longer than a change waits for more of it.

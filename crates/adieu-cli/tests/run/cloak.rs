@@ -71,8 +71,12 @@ async fn lost(count: u32, flags: &[&str]) -> (u64, u64) {
 async fn the_queue_of_a_plain_server_survives_its_stop() {
     let (with, sent) = lost(times(2, 20), &[]).await;
     assert_eq!(with, 0, "of {sent}");
-    // Else the test shows nothing.
-    let (without, sent) = lost(times(2, 20), &["--no-cloak"]).await;
-    println!("with: 0, without: {without} of {sent}");
-    assert!(without > 0, "of {sent}");
+    // Else the test shows nothing. Not every stop of theirs meets a full queue.
+    let (mut without, mut stops) = (0, 0);
+    while without == 0 && stops < 40 {
+        (without, _) = lost(1, &["--no-cloak"]).await;
+        stops += 1;
+    }
+    println!("with: 0 of {sent}, without: {without} in stop number {stops}");
+    assert!(without > 0, "in {stops} stops");
 }

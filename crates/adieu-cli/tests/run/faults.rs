@@ -22,7 +22,10 @@ async fn a_command_that_is_killed_is_reported() {
 
 #[tokio::test]
 async fn the_command_dies_with_the_wrapper() {
-    let mut wrapper = Wrapper::start(&[], &["sh", "-c", "trap '' TERM; echo main $$; read line"]);
+    let mut wrapper = Wrapper::start(
+        &[],
+        &["sh", "-c", "trap '' TERM; echo main $$; exec sleep 1000"],
+    );
     let main: i32 = wrapper.line("main ").await.parse().unwrap();
     wrapper.signal(Signal::KILL);
     wrapper.end().await;

@@ -146,6 +146,47 @@ async fn silence_is_death() {
     );
 }
 
+/// A command that does not die of SIGABRT either is killed.
+#[test]
+fn whoever_is_deaf_to_the_abort_is_killed() {
+    let deaf = "trap '' ABRT; while :; do sleep 0.01; done";
+    let (code, _, said) = crate::support::run(&["--watchdog", "100ms"], &["sh", "-c", deaf]);
+    assert_eq!(code, 137, "{said}");
+    assert!(said.contains("has sent no WATCHDOG=1"), "{said}");
+}
+
+/// A probe that hangs counts as a bad answer and is killed with all it started.
+#[tokio::test]
+async fn a_probe_that_hangs_is_killed() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let noted = folder.path().join("probe");
+    let probe = format!("sleep 1000 & echo $! >> {}; wait", noted.display());
+    let options = [
+        "--health",
+        "127.0.0.1:0",
+        "--ready",
+        "start",
+        "--probe-command",
+        &probe,
+        "--probe-timeout",
+        "200ms",
+    ];
+    let mut wrapper = Wrapper::start(&options, &["sleep", "1000"]);
+    let address = wrapper.health().await;
+    // It may be killed before it has noted anything.
+    until("a probe has noted whom it started", || {
+        assert_eq!(health(address, "/readyz").0, 1);
+        noted.exists()
+    });
+    until("all they started is gone", || {
+        let noted = std::fs::read_to_string(&noted).unwrap();
+        let mut pids = noted.lines().map(|it| it.parse().unwrap());
+        pids.all(|pid| crate::support::state(pid).is_none())
+    });
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}
+
 #[test]
 fn nobody_there_is_found_out() {
     assert_eq!(health(free(), "/livez").0, 1);

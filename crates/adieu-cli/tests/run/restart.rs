@@ -135,6 +135,120 @@ async fn the_next_generation_takes_over_when_it_is_ready() {
     );
 }
 
+/// One that is deaf is killed when its time is up; one that ends takes what it left in its group along.
+#[tokio::test]
+async fn an_old_generation_goes_with_all_it_started() {
+    const FIRST: &str = "os.environ['SERVER_STARTER_GENERATION'] == '1'";
+    let server = |at_stop: &str| {
+        let leaves = "print('left', subprocess.Popen(['sleep', '1000']).pid, flush=True)";
+        let ends = SERVER.replace(
+            "(signal.SIGTERM, stop)",
+            &format!("(signal.SIGTERM, {at_stop})"),
+        );
+        format!("import os, signal, subprocess\nif {FIRST}: {leaves}\n{ends}")
+    };
+    let deaf = format!("signal.SIG_IGN if {FIRST} else stop");
+    for (at_stop, how) in [
+        (deaf.as_str(), "was ended by SIGKILL"),
+        ("stop", "ended with exit code 0"),
+    ] {
+        let grace = if how.ends_with("KILL") {
+            "300ms"
+        } else {
+            "40s"
+        };
+        let options = ["--listen", "tcp:127.0.0.1:0", "--grace", grace];
+        let command = ["/usr/bin/python3", "-c", &server(at_stop)];
+        let mut wrapper = Wrapper::start(&options, &command);
+        let left: i32 = wrapper.line("left ").await.parse().unwrap();
+        wrapper.line("pid ").await;
+        wrapper.signal(Signal::HUP);
+        let said = wrapper.says("the old generation (pid ").await;
+        assert!(said.ends_with(how), "{said}");
+        assert_eq!(state(left), None, "{how}");
+        wrapper.signal(Signal::TERM);
+        wrapper.end().await;
+    }
+}
+
+/// A wish that comes while the next generation is starting is for one more: what it starts from has changed since.
+#[tokio::test]
+async fn a_wish_during_a_restart_is_kept() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let flag = folder.path().join("go");
+    let waits = format!(
+        "import os, time\nif os.environ['SERVER_STARTER_GENERATION'] == '2':\n    print('starting', flush=True)\n    \
+         while not os.path.exists({flag:?}): time.sleep(0.01)\n{SERVER}"
+    );
+    let options = ["--listen", "tcp:127.0.0.1:0"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &waits]);
+    wrapper.line("pid ").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.line("starting").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.says("one more generation follows").await;
+    std::fs::write(&flag, "").unwrap();
+    for _ in 0..2 {
+        wrapper.line("pid ").await;
+        wrapper.says(" serves, pid ").await;
+    }
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}
+
+/// In all three dialects, in the order of the options.
+#[test]
+fn several_sockets_are_told_by_number_and_name() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("api.sock");
+    let api = format!("api=unix:{}", path.display());
+    let options = ["--listen", &api, "--listen", "web=tcp:127.0.0.1:0"];
+    let tells = "echo $LISTEN_FDS $LISTEN_FDNAMES $EINHORN_FDS $EINHORN_FD_COUNT $EINHORN_FD_0 $EINHORN_FD_1; \
+                 echo $SERVER_STARTER_PORT";
+    let (code, out, said) = run(&options, &["sh", "-c", tells]);
+    assert_eq!(code, 0, "{said}");
+    let (first, second) = out.split_once('\n').unwrap();
+    assert_eq!(first, "2 api:web 3 4 2 3 4");
+    let starter = format!("{}=3;127.0.0.1:", path.display());
+    assert!(
+        second.starts_with(&starter) && second.ends_with("=4\n"),
+        "{second}"
+    );
+}
+
+/// Nobody new comes in through the file of a Unix socket while the command ends; it is gone before that hears of it.
+#[tokio::test]
+async fn the_file_of_a_socket_goes_first() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("web.sock");
+    let path = path.to_str().unwrap();
+    let script = format!(
+        "trap 'test -e {path} && echo file there || echo file gone; exit 0' TERM; echo file; test -e {path} && \
+         echo up; while :; do sleep 0.01; done"
+    );
+    let listen = format!("unix:{path}");
+    let mut wrapper = Wrapper::start(&["--listen", &listen], &["sh", "-c", &script]);
+    wrapper.line("up").await;
+    wrapper.signal(Signal::TERM);
+    assert_eq!(wrapper.line("file ").await, "gone");
+    assert_eq!(wrapper.code().await.0, 0);
+}
+
+/// What a command that failed has left in its group is ended before the next start: it may hold a port or a lock.
+#[test]
+fn what_a_failure_left_is_ended_before_the_next_start() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let noted = folder.path().join("left");
+    let noted = noted.display();
+    let script = format!(
+        "if [ -e {noted} ]; then kill -0 $(cat {noted}) 2>&- && echo there || echo gone; exit 0; fi; \
+         sleep 1000 & echo $! > {noted}; exit 3"
+    );
+    let again = ["--restart", "on-failure", "--restart-delay", "1ms"];
+    let (code, out, said) = run(&again, &["sh", "-c", &script]);
+    assert_eq!((code, out.as_str()), (0, "gone\n"), "{said}");
+}
+
 #[tokio::test]
 async fn a_changed_file_is_a_wish_for_the_next_generation() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -206,9 +320,17 @@ async fn an_ignored_hangup_is_told_of() {
         wrapper.signal(Signal::TERM);
         assert_eq!(wrapper.code().await.0, 0);
     }
-    // It asks for nothing without sockets.
-    let wrapper = Wrapper::start(&[], &["true"]);
-    assert!(!wrapper.code().await.1.contains("SIGHUP"));
+    // Without sockets it would not have started anything, and nobody is told.
+    let mut wrapper = Wrapper {
+        subject: Subject::start(
+            "sh",
+            ["-c", "trap '' HUP; exec \"$0\" run -- echo up", ADIEU],
+        )
+        .unwrap(),
+    };
+    wrapper.line("up").await;
+    let (code, said) = wrapper.code().await;
+    assert_eq!((code, said.contains("SIGHUP")), (0, false), "{said}");
 }
 
 /// Without sockets SIGHUP is the command's.

@@ -57,8 +57,23 @@ impl Wrapper {
 
     /// The rest of the first line of the program's output that begins with this.
     pub(crate) async fn line(&mut self, beginning: &str) -> String {
-        let line = timeout(PATIENCE, self.subject.line(beginning)).await;
-        line.expect("a line in time").expect("a line")
+        match timeout(PATIENCE, self.subject.line(beginning)).await {
+            Ok(Ok(line)) => line,
+            missed => {
+                let said = self.said().await;
+                panic!("`{beginning}` was not printed ({missed:?}); adieu said: {said:#?}")
+            }
+        }
+    }
+
+    /// What is left of what adieu has said.
+    async fn said(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        let moment = Duration::from_secs(1);
+        while let Ok(Ok(line)) = timeout(moment, self.subject.error_line("")).await {
+            said.push(line);
+        }
+        said
     }
 
     /// The next line of what adieu says that has these words.
