@@ -2,6 +2,9 @@
 //!
 //! A missing Debian package is installed when we may, that is as root where there is apt-get.
 //! Otherwise, what is missing is named together with the command that brings it.
+//!
+//! A browser is wanted and not demanded: it is by far the largest of them, distributions differ in what they call it,
+//! and only the tests of how a page looks and behaves need it. Without one they skip themselves, and that is said.
 
 use std::env;
 
@@ -11,8 +14,12 @@ use crate::step::{Failure, Outcome};
 
 pub(crate) struct Need {
     binary: &'static str,
+    /// Other programs that do as well.
+    or: &'static [&'static str],
     from: Source,
     why: &'static str,
+    /// What is left out without it; `None` if nothing goes without it.
+    else_skipped: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,6 +53,11 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     ),
     Need::debian("tini", "tini", "`adieu run` is tested beside it"),
     Need::debian("dumb-init", "dumb-init", "`adieu run` is tested beside it"),
+    Need {
+        or: &["chromium-browser", "google-chrome"],
+        else_skipped: Some("the tests in a browser"),
+        ..Need::debian("chromium", "chromium", "the drill's page is tested in it")
+    },
     Need::component("cargo-fmt", "rustfmt", "formatting is checked"),
     Need::component("cargo-clippy", "clippy", "lints are checked"),
 ];
@@ -56,8 +68,7 @@ impl Need {
         package: &'static str,
         why: &'static str,
     ) -> Self {
-        let from = Source::Debian(package);
-        Self { binary, from, why }
+        Self::new(binary, Source::Debian(package), why)
     }
 
     pub(crate) const fn component(
@@ -65,8 +76,17 @@ impl Need {
         component: &'static str,
         why: &'static str,
     ) -> Self {
-        let from = Source::Rustup(component);
-        Self { binary, from, why }
+        Self::new(binary, Source::Rustup(component), why)
+    }
+
+    const fn new(binary: &'static str, from: Source, why: &'static str) -> Self {
+        Self {
+            binary,
+            or: &[],
+            from,
+            why,
+            else_skipped: None,
+        }
     }
 }
 
@@ -74,27 +94,42 @@ impl Need {
 pub(crate) fn provide(checkout: &Checkout, needs: &[Need]) -> Outcome {
     let unmet = |need: &&Need| !is_met(checkout, need);
     let mut missing: Vec<&Need> = needs.iter().filter(unmet).collect();
-    let packages: Vec<&str> = missing
-        .iter()
-        .filter_map(|need| need.from.debian())
-        .collect();
-    if !packages.is_empty() && may_install(checkout) {
-        install(checkout, &packages);
-        missing.retain(unmet);
+    // Apart: one package that a distribution does not have keeps apt-get from installing any.
+    for is_wanted in [false, true] {
+        let packages: Vec<&str> = missing
+            .iter()
+            .filter(|need| need.else_skipped.is_some() == is_wanted)
+            .filter_map(|need| need.from.debian())
+            .collect();
+        if !packages.is_empty() && may_install(checkout) {
+            install(checkout, &packages);
+        }
     }
+    missing.retain(unmet);
     for need in &missing {
+        let without = need
+            .else_skipped
+            .map(|what| format!("; {what} are skipped"));
         println!(
-            "missing: {} ({}); to install it: {}",
+            "missing: {} ({}); to install it: {}{}",
             need.binary,
             need.why,
-            need.from.command()
+            need.from.command(),
+            without.unwrap_or_default()
         );
     }
-    if missing.is_empty() {
-        return Ok(String::new());
+    let (wanted, demanded): (Vec<&Need>, Vec<&Need>) = missing
+        .into_iter()
+        .partition(|need| need.else_skipped.is_some());
+    let names = |needs: &[&Need]| {
+        let names: Vec<&str> = needs.iter().map(|need| need.binary).collect();
+        names.join(", ")
+    };
+    match (wanted.is_empty(), demanded.is_empty()) {
+        (_, false) => Err(Failure::new(format!("missing: {}", names(&demanded)))),
+        (false, true) => Ok(format!("without {}", names(&wanted))),
+        (true, true) => Ok(String::new()),
     }
-    let names: Vec<&str> = missing.iter().map(|need| need.binary).collect();
-    Err(Failure::new(format!("missing: {}", names.join(", "))))
 }
 
 impl Source {
@@ -115,7 +150,7 @@ impl Source {
 
 fn is_met(checkout: &Checkout, need: &Need) -> bool {
     match need.from {
-        Source::Debian(_) => on_path(need.binary),
+        Source::Debian(_) => [need.binary].iter().chain(need.or).any(|it| on_path(it)),
         // Asked, not looked for: rustup leaves a file on the path also where the component is
         // absent.
         Source::Rustup(_) => match need.binary.strip_prefix("cargo-") {
@@ -163,5 +198,20 @@ mod tests {
         ];
         let failure = provide(&Checkout::here(), &needs).expect_err("one cannot be met");
         assert_eq!(failure.why(), "missing: cargo-no-such-thing");
+    }
+
+    #[test]
+    fn what_is_only_wanted_may_be_missing() {
+        let wanted = || Need {
+            else_skipped: Some("the tests of nothing"),
+            ..Need::component("cargo-no-such-thing", "no-such-thing", "nothing")
+        };
+        let outcome = provide(&Checkout::here(), &[wanted()]).expect("it goes on");
+        assert_eq!(outcome, "without cargo-no-such-thing");
+        let other = Need {
+            or: &["sh"],
+            ..Need::debian("no-such-shell", "no-such-shell", "nothing")
+        };
+        assert!(is_met(&Checkout::here(), &other));
     }
 }
