@@ -1,28 +1,29 @@
 //! Jobs a second through a consumer, beside the loop that a person writes with the raw client: fetch a batch, settle
-//! each job of it, fetch the next.
+//! each job of it, and fetch the next while the last of this one are settled.
 //!
 //! Both work on the same real server, started here on the loopback, with as many jobs in hand and as many at a time.
 //! The jobs themselves are nothing, so that what remains is the queue. What the raw loop leaves out is what a consumer
-//! is for: leases, retries, dead letters, a stop.
+//! is for: leases that are renewed, retries, dead letters, a stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use adieu::queue::{NatsQueue, PostgresQueue, Queue, QueueError, RedisQueue};
-use adieu_bench::{Duel, Finding, Unit, rounds};
+use adieu_bench::{Duel, Finding, Stopwatch, Unit, rounds};
+use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamReadReply;
-use sqlx::postgres::{PgPool, PgPoolOptions};
+use redis::streams::{StreamId, StreamReadReply};
+use sqlx::postgres::{PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, Row};
 use tokio::runtime::{Builder, Runtime};
 
 /// At a time.
 const CONCURRENCY: usize = 64;
-/// In hand.
-const BATCH: usize = 2 * CONCURRENCY;
+/// Fetched ahead of them.
+const AHEAD: usize = CONCURRENCY;
 /// As many connections as the queue has.
 const POOL: u32 = 16;
 const BAR: f64 = 0.9;
@@ -61,14 +62,11 @@ fn nats(runtime: &Runtime) -> Result<(), Trouble> {
 }
 
 async fn raw_nats(consumer: &PullConsumer, jobs: usize) -> Result<(), Trouble> {
-    let mut left = jobs;
-    while left > 0 {
-        let batch = consumer.fetch().max_messages(BATCH).messages().await?;
-        let settling = batch.map(|job| async move { job?.double_ack().await });
-        let settled = settling.buffer_unordered(CONCURRENCY);
-        left -= settled.try_fold(0, async |sum, ()| Ok(sum + 1)).await?;
-    }
-    Ok(())
+    let fetch = async || {
+        let batch = consumer.fetch().max_messages(AHEAD).messages().await?;
+        batch.try_collect().await
+    };
+    by_hand(jobs, fetch, async |job: Message| job.double_ack().await).await
 }
 
 fn redis(runtime: &Runtime) -> Result<(), Trouble> {
@@ -85,27 +83,22 @@ fn redis(runtime: &Runtime) -> Result<(), Trouble> {
 }
 
 async fn raw_redis(connection: &MultiplexedConnection, jobs: usize) -> Result<(), Trouble> {
-    let mut left = jobs;
-    while left > 0 {
+    let fetch = async || {
         let mut ask = redis::cmd("XREADGROUP");
-        ask.arg(&["GROUP", "adieu", "raw", "COUNT"]).arg(BATCH);
+        ask.arg(&["GROUP", "adieu", "raw", "COUNT"]).arg(AHEAD);
         ask.arg(&["STREAMS", NAME, ">"]);
         let answer: StreamReadReply = ask.query_async(&mut connection.clone()).await?;
-        let entries: Vec<_> = answer.keys.into_iter().flat_map(|key| key.ids).collect();
-        left -= entries.len();
-        let settling = stream::iter(entries).map(|entry| {
-            let mut connection = connection.clone();
-            async move {
-                let mut settle = redis::pipe();
-                settle.cmd("XACK").arg(&[NAME, "adieu"]).arg(&entry.id);
-                settle.cmd("XDEL").arg(NAME).arg(&entry.id);
-                settle.query_async::<(u8, u8)>(&mut connection).await
-            }
-        });
-        let settled = settling.buffer_unordered(CONCURRENCY);
-        settled.try_for_each(async |_| Ok(())).await?;
-    }
-    Ok(())
+        Ok(answer.keys.into_iter().flat_map(|key| key.ids).collect())
+    };
+    let settle = async |entry: StreamId| {
+        let mut settle = redis::pipe();
+        settle.cmd("XACK").arg(&[NAME, "adieu"]).arg(&entry.id);
+        settle.cmd("XDEL").arg(NAME).arg(&entry.id);
+        let mut connection = connection.clone();
+        let settled = settle.query_async::<(u8, u8)>(&mut connection).await;
+        Ok(settled.map(drop)?)
+    };
+    by_hand(jobs, fetch, settle).await
 }
 
 fn postgres(runtime: &Runtime) -> Result<(), Trouble> {
@@ -125,24 +118,40 @@ async fn raw_postgres(pool: &PgPool, jobs: usize) -> Result<(), Trouble> {
     let fetch = format!(
         "WITH mine AS MATERIALIZED (
              SELECT id FROM adieu_jobs WHERE queue = '{NAME}' AND dead_since IS NULL AND due <= now()
-             ORDER BY due, id LIMIT {BATCH} FOR UPDATE SKIP LOCKED
+             ORDER BY due, id LIMIT {AHEAD} FOR UPDATE SKIP LOCKED
          )
          UPDATE adieu_jobs SET due = now() + make_interval(secs => 30), attempts = attempts + 1, holder = 1
          FROM mine WHERE adieu_jobs.id = mine.id RETURNING adieu_jobs.id, adieu_jobs.payload"
     );
-    let mut left = jobs;
-    while left > 0 {
-        let fetch = sqlx::query(AssertSqlSafe(fetch.clone()));
-        let rows = fetch.fetch_all(pool).await?;
-        left -= rows.len();
-        let settling = stream::iter(rows).map(|row| async move {
-            let settle = sqlx::query("DELETE FROM adieu_jobs WHERE id = $1 AND holder = 1");
-            settle.bind(row.try_get::<i64, _>(0)?).execute(pool).await
-        });
-        let settled = settling.buffer_unordered(CONCURRENCY);
-        settled.try_for_each(async |_| Ok(())).await?;
-    }
-    Ok(())
+    let fetch = async || {
+        let fetch = sqlx::query(AssertSqlSafe(&*fetch));
+        Ok(fetch.fetch_all(pool).await?)
+    };
+    let settle = async |row: PgRow| {
+        let settle = sqlx::query("DELETE FROM adieu_jobs WHERE id = $1 AND holder = 1");
+        let settled = settle.bind(row.try_get::<i64, _>(0)?).execute(pool);
+        Ok(settled.await.map(drop)?)
+    };
+    by_hand(jobs, fetch, settle).await
+}
+
+/// The loop itself: the next batch is asked for as soon as all of this one are begun.
+async fn by_hand<J>(
+    jobs: usize,
+    fetch: impl AsyncFn() -> Result<Vec<J>, Trouble>,
+    settle: impl AsyncFn(J) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let batches = stream::try_unfold(jobs, async |left| {
+        let batch = match left {
+            0 => return Ok(None),
+            _ => fetch().await?,
+        };
+        let left = left - batch.len();
+        Ok::<_, Trouble>(Some((stream::iter(batch).map(Ok), left)))
+    });
+    let settling = batches.try_flatten().map_ok(|job| settle(job));
+    let settled = settling.try_buffer_unordered(CONCURRENCY);
+    settled.try_for_each(async |()| Ok(())).await
 }
 
 /// Fills the queue, and measures what empties it.
@@ -157,7 +166,7 @@ fn filled(
             push().await.expect("the server takes it");
         });
         pushing.await;
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         work.await.expect("the server answers");
         begun.elapsed()
     })
@@ -176,7 +185,7 @@ async fn consume(queue: impl Queue, jobs: usize) -> Result<(), Trouble> {
                 async {}
             })
             .concurrency(CONCURRENCY)
-            .prefetch(BATCH - CONCURRENCY);
+            .prefetch(AHEAD);
             Ok(())
         })
         .await;
