@@ -241,10 +241,16 @@ impl<Q: Queue> Consumer<Q> {
             .min(Semaphore::MAX_PERMITS);
         let room = Arc::new(Semaphore::new(most));
         let desks = Arc::new(Semaphore::new(rules.concurrency.min(most)));
+        // Half of what is fetched ahead: the other half is at hand meanwhile, and a call fetches many.
+        let half = u32::try_from(rules.prefetch.min(most) / 2).unwrap_or(u32::MAX);
+        let least = half.max(1);
         let mut failures = 0_u32;
         loop {
             // Neither is ever closed, so each acquire ends with a permit.
-            let Some(Ok(mut permits)) = stop.until(Arc::clone(&room).acquire_owned()).await else {
+            let Some(Ok(mut permits)) = stop
+                .until(Arc::clone(&room).acquire_many_owned(least))
+                .await
+            else {
                 return;
             };
             if let Ok(more) = u32::try_from(room.available_permits())

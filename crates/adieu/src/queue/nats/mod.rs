@@ -152,12 +152,14 @@ impl NatsQueue {
         })
     }
 
-    /// Sends an answer, and waits until the server has it.
+    /// Sends an answer, and waits until the server has it, with the patience of the connection. As a request, which
+    /// shares one inbox with all others: the message's own double ack would subscribe to one of its own each time.
     async fn settle(&self, job: &Message, answer: AckKind) -> Result<(), QueueError> {
-        let settled = tokio::time::timeout(PATIENCE, job.double_ack_with(answer)).await;
-        settled
-            .map_err(|late| self.failed(late))?
-            .map_err(|error| self.failed(error))
+        let Some(place) = job.reply.clone() else {
+            return Err(self.failed("the message says nowhere to answer to"));
+        };
+        let settled = self.client.request(place, answer.into()).await;
+        settled.map(drop).map_err(|error| self.failed(error))
     }
 }
 

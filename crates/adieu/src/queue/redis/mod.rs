@@ -8,16 +8,21 @@
 //! Keys, for a queue `orders`: the stream `orders`, what is put off in the sorted set `orders:later`, dead letters in
 //! the stream `orders:dead`. The time is always the server's.
 
+mod acks;
+mod scripts;
+
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use ::redis::{AsyncConnectionConfig, Client, Script, Value};
+use ::redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult, Script, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
+use self::acks::Acks;
+use self::scripts::{BURY, EXTEND, FETCH, GIVE_BACK, RETRY, TIDY};
 use super::contract::{Delivery, Queue};
 use super::error::QueueError;
 use crate::engine::redis::{Address, about_tls};
@@ -30,152 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const GROUP: &str = "adieu";
 
-/// What several scripts need: the fields of an entry, and whether this consumer still has it.
-macro_rules! script {
-    ($code:literal) => {
-        LazyLock::new(|| {
-            Script::new(concat!(
-                "
-                local stream, group, consumer = KEYS[1], 'adieu', ARGV[1]
-                local function millis()
-                    local time = redis.call('TIME')
-                    return time[1] * 1000 + math.floor(time[2] / 1000)
-                end
-                local function fields(entry)
-                    local job = { payload = '', attempts = 0 }
-                    for i = 1, #entry, 2 do job[entry[i]] = entry[i + 1] end
-                    return job.payload, tonumber(job.attempts) or 0
-                end
-                -- How often the entry was delivered, if it is still this consumer's.
-                local function held(id)
-                    local found = redis.call('XPENDING', stream, group, id, id, 1, consumer)
-                    return found[1] and found[1][4]
-                end
-                local function take_away(id)
-                    redis.call('XACK', stream, group, id)
-                    redis.call('XDEL', stream, id)
-                end
-                -- The payload and the attempts of an entry that is this consumer's, which is taken away.
-                local function withdraw(id)
-                    local deliveries = held(id)
-                    if not deliveries then return nil end
-                    local found = redis.call('XRANGE', stream, id, id)
-                    take_away(id)
-                    if not found[1] then return nil end
-                    local payload, attempts = fields(found[1][2])
-                    return payload, attempts + deliveries
-                end
-                ",
-                $code
-            ))
-        })
-    };
-}
-
-// What is due joins the stream; then new entries, and now and then those whose lease is over. If there is nothing:
-// how long until there may be, and the last entry, to wait for the next one.
-static FETCH: LazyLock<Script> = script!(
-    "
-    local most, lease, claim = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-    local later = KEYS[2]
-    for _, member in ipairs(redis.call('ZRANGEBYSCORE', later, '-inf', millis(), 'LIMIT', 0, 1000)) do
-        local job = cmsgpack.unpack(member)
-        redis.call('XADD', stream, '*', 'payload', job[2], 'attempts', job[3])
-        redis.call('ZREM', later, member)
-    end
-    local jobs = {}
-    local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', most, 'STREAMS', stream, '>')
-    if read then
-        for _, entry in ipairs(read[1][2]) do
-            local payload, attempts = fields(entry[2])
-            jobs[#jobs + 1] = { entry[1], payload, attempts + 1 }
-        end
-    end
-    if claim or #jobs == 0 then
-        local cursor = '0-0'
-        repeat
-            if #jobs >= most then break end
-            local found = redis.call('XAUTOCLAIM', stream, group, consumer, lease, cursor, 'COUNT', most - #jobs)
-            cursor = found[1]
-            for _, entry in ipairs(found[2]) do
-                local payload, attempts = fields(entry[2])
-                jobs[#jobs + 1] = { entry[1], payload, attempts + held(entry[1]) }
-            end
-        until cursor == '0-0'
-    end
-    if #jobs > 0 then return { jobs, -1, '' } end
-    local wait = -1
-    if redis.call('XPENDING', stream, group)[1] > 0 then wait = lease end
-    local due = redis.call('ZRANGE', later, 0, 0, 'WITHSCORES')
-    if due[2] then
-        local left = math.max(1, tonumber(due[2]) - millis())
-        if wait < 0 or left < wait then wait = left end
-    end
-    local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
-    return { jobs, wait, last[1] and last[1][1] or '0-0' }
-    "
-);
-
-static ACK: LazyLock<Script> = script!(
-    "
-    if not held(ARGV[2]) then return 0 end
-    take_away(ARGV[2])
-    return 1
-    "
-);
-
-static EXTEND: LazyLock<Script> = script!(
-    "
-    for i = 2, #ARGV do
-        if held(ARGV[i]) then redis.call('XCLAIM', stream, group, consumer, 0, ARGV[i], 'JUSTID') end
-    end
-    return 1
-    "
-);
-
-static GIVE_BACK: LazyLock<Script> = script!(
-    "
-    for i = 2, #ARGV do
-        local payload, attempts = withdraw(ARGV[i])
-        if payload then redis.call('XADD', stream, '*', 'payload', payload, 'attempts', attempts - 1) end
-    end
-    return 1
-    "
-);
-
-static RETRY: LazyLock<Script> = script!(
-    "
-    local id, after, uncounted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-    local payload, attempts = withdraw(id)
-    if not payload then return 0 end
-    redis.call('ZADD', KEYS[2], millis() + after, cmsgpack.pack({ id, payload, attempts - uncounted }))
-    return 1
-    "
-);
-
-static BURY: LazyLock<Script> = script!(
-    "
-    local payload, attempts = withdraw(ARGV[2])
-    if not payload then return 0 end
-    redis.call('XADD', KEYS[2], '*', 'payload', payload, 'attempts', attempts, 'reason', ARGV[3], 'id', ARGV[2])
-    return 1
-    "
-);
-
-// Consumers of processes that are long gone, and hold nothing. One that is alive comes back with its next fetch.
-static TIDY: LazyLock<Script> = script!(
-    "
-    for _, found in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
-        local info = {}
-        for i = 1, #found, 2 do info[found[i]] = found[i + 1] end
-        if info.pending == 0 and (info.name == consumer or info.idle > 3600000) then
-            redis.call('XGROUP', 'DELCONSUMER', stream, group, info.name)
-        end
-    end
-    return 1
-    "
-);
-
 /// A queue in a stream of Redis (6.2 or newer, or Valkey), fetched by a consumer group.
 ///
 /// The stream is the queue's own: entries go away when they are done, so no other group can read them. To add a job
@@ -185,10 +44,18 @@ static TIDY: LazyLock<Script> = script!(
 ///
 /// How durable a job is, is the server's setting: see `appendfsync`.
 pub struct RedisQueue {
-    shared: Arc<Shared>,
+    consumer: Consumer,
     lease: Duration,
-    consumer: Arc<str>,
     ear: Mutex<Ear>,
+    acks: Arc<Acks>,
+}
+
+/// One of those who read the stream.
+#[derive(Clone)]
+struct Consumer {
+    /// Unlike that of any other, so that a claim by somebody else is noticed.
+    name: Arc<str>,
+    shared: Arc<Shared>,
 }
 
 struct Shared {
@@ -215,15 +82,15 @@ impl RedisQueue {
         let mut create = ::redis::cmd("XGROUP");
         create
             .arg("CREATE")
-            .arg(&queue.shared.name)
+            .arg(&queue.shared().name)
             .arg(GROUP)
             .arg("0")
             .arg("MKSTREAM");
         let made = create
-            .query_async::<()>(&mut queue.shared.connection.clone())
+            .query_async::<()>(&mut queue.shared().connection.clone())
             .await;
         match made {
-            Err(error) if error.code() != Some("BUSYGROUP") => Err(queue.shared.failed(error)),
+            Err(error) if error.code() != Some("BUSYGROUP") => Err(queue.shared().failed(error)),
             _ => queue.checked().await,
         }
     }
@@ -259,21 +126,29 @@ impl RedisQueue {
             client,
             connection,
         });
-        Ok(Self {
-            shared,
-            lease: LEASE,
-            consumer: consumer(),
+        Ok(Self::of(Consumer::new(shared), LEASE))
+    }
+
+    fn of(consumer: Consumer, lease: Duration) -> Self {
+        Self {
+            consumer,
+            lease,
             ear: Mutex::default(),
-        })
+            acks: Arc::default(),
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.consumer.shared
     }
 
     /// Whether there is a stream, and only we read it.
     async fn checked(self) -> Result<Self, QueueError> {
-        let Shared { name, server, .. } = &*self.shared;
+        let Shared { name, server, .. } = self.shared();
         let mut look = ::redis::cmd("XINFO");
         look.arg("GROUPS").arg(name);
         let groups: Result<Vec<::redis::streams::StreamInfoGroup>, _> = async {
-            let mut connection = self.shared.connection.clone();
+            let mut connection = self.shared().connection.clone();
             let reply: ::redis::streams::StreamInfoGroupsReply =
                 look.query_async(&mut connection).await?;
             Ok::<_, ::redis::RedisError>(reply.groups)
@@ -286,7 +161,7 @@ impl RedisQueue {
         };
         match groups {
             Err(error) if error.to_string().contains("no such key") => return Err(missing()),
-            Err(error) => return Err(self.shared.failed(error)),
+            Err(error) => return Err(self.shared().failed(error)),
             Ok(groups) if groups.iter().all(|group| group.name != GROUP) => return Err(missing()),
             Ok(groups) => {
                 if let Some(other) = groups.iter().find(|group| group.name != GROUP) {
@@ -298,7 +173,7 @@ impl RedisQueue {
                 }
             }
         }
-        self.run(&TIDY, &[], &[]).await?;
+        self.run::<()>(&TIDY, &[], &[]).await?;
         Ok(self)
     }
 
@@ -315,40 +190,28 @@ impl RedisQueue {
     /// The server is away.
     pub async fn push(&self, payload: &[u8]) -> Result<(), QueueError> {
         let mut add = ::redis::cmd("XADD");
-        add.arg(&self.shared.name)
+        add.arg(&self.shared().name)
             .arg("*")
             .arg("payload")
             .arg(payload);
-        let mut connection = self.shared.connection.clone();
+        let mut connection = self.shared().connection.clone();
         let added = add.query_async::<()>(&mut connection).await;
-        added.map_err(|error| self.shared.failed(error))
+        added.map_err(|error| self.shared().failed(error))
     }
 
-    /// Runs a script on the stream; `arguments` follow the consumer's name.
-    async fn run(
+    async fn run<T: FromRedisValue>(
         &self,
         script: &Script,
         suffixes: &[&str],
         arguments: &[&[u8]],
-    ) -> Result<Value, QueueError> {
-        let name = &self.shared.name;
-        let mut call = script.prepare_invoke();
-        call.key(name);
-        for suffix in suffixes {
-            call.key(format!("{name}:{suffix}"));
-        }
-        call.arg(&*self.consumer);
-        for argument in arguments {
-            call.arg(*argument);
-        }
-        let mut connection = self.shared.connection.clone();
-        let answer = call.invoke_async(&mut connection).await;
-        answer.map_err(|error| self.shared.failed(error))
+    ) -> Result<T, QueueError> {
+        let answer = self.consumer.run(script, suffixes, arguments).await;
+        answer.map_err(|error| self.shared().failed(error))
     }
 
     async fn run_on(&self, script: &Script, ids: &[Arc<str>]) -> Result<(), QueueError> {
         let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
-        self.run(script, &[], &ids).await.map(drop)
+        self.run::<()>(script, &[], &ids).await
     }
 
     async fn settle(
@@ -358,8 +221,8 @@ impl RedisQueue {
         arguments: &[&[u8]],
     ) -> Result<(), QueueError> {
         match self.run(script, suffixes, arguments).await? {
-            Value::Int(1) => Ok(()),
-            _ => Err(QueueError::lost()),
+            true => Ok(()),
+            false => Err(QueueError::lost()),
         }
     }
 }
@@ -370,10 +233,33 @@ impl Shared {
     }
 }
 
-/// Unlike that of any other consumer, so that a claim by somebody else is noticed.
-fn consumer() -> Arc<str> {
-    let random = RandomState::new().hash_one(std::process::id());
-    format!("{}-{random:016x}", std::process::id()).into()
+impl Consumer {
+    fn new(shared: Arc<Shared>) -> Self {
+        let random = RandomState::new().hash_one(std::process::id());
+        let name = format!("{}-{random:016x}", std::process::id()).into();
+        Self { name, shared }
+    }
+
+    /// Runs a script on the stream; `arguments` follow the consumer's name.
+    async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        suffixes: &[&str],
+        arguments: &[&[u8]],
+    ) -> RedisResult<T> {
+        let name = &self.shared.name;
+        let mut call = script.prepare_invoke();
+        call.key(name);
+        for suffix in suffixes {
+            call.key(format!("{name}:{suffix}"));
+        }
+        call.arg(&*self.name);
+        for argument in arguments {
+            call.arg(*argument);
+        }
+        let mut connection = self.shared.connection.clone();
+        call.invoke_async(&mut connection).await
+    }
 }
 
 fn manager(client: &Client, response: Option<Duration>) -> ::redis::RedisResult<ConnectionManager> {
@@ -406,9 +292,7 @@ impl Queue for RedisQueue {
             }
             let (count, claim) = (most.to_string(), if claim { "1" } else { "0" });
             let arguments = [count.as_bytes(), lease.as_bytes(), claim.as_bytes()];
-            let answer = self.run(&FETCH, &["later"], &arguments).await?;
-            let read = ::redis::from_redis_value::<Fetched>(answer);
-            let (jobs, wait, last) = read.map_err(|error| self.shared.failed(error.into()))?;
+            let (jobs, wait, last): Fetched = self.run(&FETCH, &["later"], &arguments).await?;
             if !jobs.is_empty() {
                 let delivery = |(id, payload, attempt): (String, Vec<u8>, u32)| Delivery {
                     receipt: id.as_str().into(),
@@ -423,9 +307,8 @@ impl Queue for RedisQueue {
             // Taken out: whoever drops the wait drops the connection with its pending answer.
             let mut connection = match ear.connection.take() {
                 Some(connection) => connection,
-                None => {
-                    manager(&self.shared.client, None).map_err(|error| self.shared.failed(error))?
-                }
+                None => manager(&self.shared().client, None)
+                    .map_err(|error| self.shared().failed(error))?,
             };
             let mut listen = ::redis::cmd("XREAD");
             listen
@@ -433,11 +316,11 @@ impl Queue for RedisQueue {
                 .arg(1)
                 .arg("BLOCK")
                 .arg(wait.as_millis().to_string());
-            listen.arg("STREAMS").arg(&self.shared.name).arg(last);
+            listen.arg("STREAMS").arg(&self.shared().name).arg(last);
             let news = listen.query_async::<Value>(&mut connection);
             match stop.until(timeout(wait + PATIENCE, news)).await {
                 None => return Ok(Vec::new()),
-                Some(Ok(Err(error))) => return Err(self.shared.failed(error)),
+                Some(Ok(Err(error))) => return Err(self.shared().failed(error)),
                 // No answer at all: a new connection next time.
                 Some(Err(_)) => {}
                 Some(Ok(Ok(_))) => ear.connection = Some(connection),
@@ -446,7 +329,11 @@ impl Queue for RedisQueue {
     }
 
     async fn ack(&self, job: &Arc<str>) -> Result<(), QueueError> {
-        self.settle(&ACK, &[], &[job.as_bytes()]).await
+        match self.acks.add(job, &self.consumer).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(QueueError::lost()),
+            Err(error) => Err(self.shared().failed(error)),
+        }
     }
 
     async fn extend(&self, jobs: &[Arc<str>]) -> Result<(), QueueError> {
@@ -480,20 +367,16 @@ impl Queue for RedisQueue {
 impl Clone for RedisQueue {
     /// The clone shares the connection, but is a consumer of its own.
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            lease: self.lease,
-            consumer: consumer(),
-            ear: Mutex::default(),
-        }
+        let shared = Arc::clone(&self.consumer.shared);
+        Self::of(Consumer::new(shared), self.lease)
     }
 }
 
 impl fmt::Debug for RedisQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisQueue")
-            .field("name", &self.shared.name)
-            .field("server", &self.shared.server)
+            .field("name", &self.shared().name)
+            .field("server", &self.shared().server)
             .finish_non_exhaustive()
     }
 }
