@@ -29,7 +29,7 @@ pages! {
     State = "state.md";
     #[cfg(feature = "state")]
     Workers = "workers.md";
-    #[cfg(all(feature = "state", feature = "postgres"))]
+    #[cfg(all(feature = "schedule", feature = "postgres"))]
     OneToMany = "one-to-many.md";
     Queues = "queues.md";
     #[cfg(feature = "state")]
