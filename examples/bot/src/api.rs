@@ -51,14 +51,30 @@ struct Parameters {
 /// Updates, each with the offset that follows it.
 type Updates = Vec<(i64, (i64, Option<Message>))>;
 
-impl Api {
-    pub(crate) fn new(address: &str, poll_seconds: u64) -> adieu::Result<Self> {
+/// Where the API is, with the token.
+pub(crate) struct Address {
+    get_updates: Url,
+    send_message: Url,
+}
+
+impl Address {
+    /// None, if it is not one: an error of the parser would quote it.
+    pub(crate) fn read(address: &str) -> Option<Self> {
         let method = |name: &str| {
             let address = format!("{}/{name}", address.trim_end_matches('/'));
-            // Its error would quote the address.
-            let url = Url::parse(&address).ok().filter(|url| url.has_host());
-            url.ok_or("--api is not an address like https://api.telegram.org/bot<TOKEN>")
+            let url = Url::parse(&address).ok();
+            url.filter(|url| url.has_host() && matches!(url.scheme(), "http" | "https"))
         };
+        Some(Self {
+            get_updates: method("getUpdates")?,
+            send_message: method("sendMessage")?,
+        })
+    }
+}
+
+impl Api {
+    /// Reads the system's certificates, which takes its time.
+    pub(crate) fn new(address: Address, poll_seconds: u64) -> adieu::Result<Self> {
         // Another one in its place is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
@@ -67,8 +83,8 @@ impl Api {
             .build()?;
         Ok(Self {
             client,
-            get_updates: method("getUpdates")?,
-            send_message: method("sendMessage")?,
+            get_updates: address.get_updates,
+            send_message: address.send_message,
             poll_seconds,
         })
     }

@@ -5,43 +5,57 @@
 
 mod api;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use adieu::{App, FileStore};
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use tokio::task::spawn_blocking;
+use tracing_subscriber::EnvFilter;
 
-use crate::api::{Api, Message};
+use crate::api::{Address, Api, Message};
 
 /// Echoes every message.
 #[derive(Parser)]
 struct Options {
     /// The API with its token, as in `https://api.telegram.org/bot<TOKEN>`
     // From the environment, so that it is in no list of processes.
-    #[arg(long, env = "BOT_API", hide_env_values = true)]
+    #[arg(long, value_name = "URL", env = "BOT_API", hide_env_values = true)]
     api: String,
-    /// The folder that keeps the offset
-    #[arg(long)]
+    /// The folder that keeps the offset; made if there is none
+    #[arg(long, value_name = "DIR")]
     state: PathBuf,
     /// How long the API may hold a poll, in seconds
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(..=600))]
     poll_seconds: u64,
     /// Where to answer for health and metrics, as in 127.0.0.1:9100
-    #[arg(long)]
+    #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
     /// How long a stop may take, as in 200ms or 2s
-    #[arg(long, value_parser = adieu::parse_duration)]
+    #[arg(long, value_name = "D", value_parser = adieu::parse_duration)]
     grace: Option<Duration>,
     /// Where to write the report of the stop, as JSON
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
 
 fn main() -> adieu::Report {
     let options = Options::parse();
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    let Some(address) = Address::read(&options.api) else {
+        // Not by a parser of clap's, which would quote the token.
+        let wrong = "--api is not an address like https://api.telegram.org/bot<TOKEN>";
+        let error = Options::command().error(ErrorKind::ValueValidation, wrong);
+        error.exit();
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
     let mut service = adieu::service("bot");
     if let Some(grace) = options.grace {
         service = service.grace(grace);
@@ -49,10 +63,10 @@ fn main() -> adieu::Report {
     if let Some(path) = &options.report {
         service = service.report_file(path);
     }
-    service.run(async move |app: &mut App| setup(app, options).await)
+    service.run(async move |app: &mut App| setup(app, options, address).await)
 }
 
-async fn setup(app: &mut App, options: Options) -> adieu::Result {
+async fn setup(app: &mut App, options: Options, address: Address) -> adieu::Result {
     if let Some(address) = options.admin {
         let admin = app.admin(address).await?;
         if let Some(address) = admin.local_addr() {
@@ -60,7 +74,9 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
         }
     }
     let store = app.store(FileStore::open(options.state)).await?;
-    let poll = Arc::new(Api::new(&options.api, options.poll_seconds)?);
+    let seconds = options.poll_seconds;
+    let api = spawn_blocking(move || Api::new(address, seconds)).await??;
+    let poll = Arc::new(api);
     let answer = Arc::clone(&poll);
     app.poller(
         "updates",
@@ -82,7 +98,7 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
         },
     )
     // The API's own waiting, and then some.
-    .poll_limit(Duration::from_secs(options.poll_seconds + 30));
+    .poll_limit(Duration::from_secs(seconds + 30));
     say("ready")?;
     Ok(())
 }

@@ -71,6 +71,11 @@ impl Api {
         self.shared.changed.notify_all();
     }
 
+    /// How many updates are not confirmed yet.
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.state().updates.len()
+    }
+
     pub(crate) fn batch(&self, most: usize) {
         self.state().batch = most;
     }

@@ -13,15 +13,21 @@ use tempfile::TempDir;
 use crate::api::Api;
 use crate::bot::Bot;
 
-/// Writes to the bot all the time; gives the number of the last message.
+/// Of what the chat has written, so much is not answered yet.
+const AHEAD: usize = 40;
+
+/// Always has something for the bot to read, a few batches of it: what it is told while it is down it has to answer in
+/// the end. Gives the number of the last message.
 fn chat(api: &Api) -> impl FnOnce() -> usize {
     let (api, over) = (api.clone(), Arc::new(AtomicBool::new(false)));
     let ours = Arc::clone(&over);
     let writer = thread::spawn(move || {
         let mut count = 0;
         while !ours.load(Ordering::Acquire) {
-            count += 1;
-            api.write(count.to_string());
+            if api.unconfirmed() < AHEAD {
+                count += 1;
+                api.write(count.to_string());
+            }
             // The pace of the chat; nothing depends on it.
             thread::sleep(Duration::from_millis(20));
         }

@@ -156,7 +156,7 @@ fn what_cannot_work_is_said() {
     assert!(!log.contains("another-secret"), "{log}");
 
     let (status, log) = Bot::start("no address:with-a-secret", state.path()).end();
-    assert_eq!(status.code(), Some(1), "{log}");
+    assert_eq!(status.code(), Some(2), "{log}");
     assert!(log.contains("--api is not an address"), "{log}");
     assert!(!log.contains("with-a-secret"), "{log}");
 
@@ -165,6 +165,7 @@ fn what_cannot_work_is_said() {
     let (status, log) = Bot::start(&api.url, &file).end();
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains(file.to_str().expect("a path")), "{log}");
+    assert!(log.contains("it is a file"), "{log}");
 
     let first = Bot::start(&api.url, state.path());
     first.wait_for("ready");

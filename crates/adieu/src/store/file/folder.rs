@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
@@ -78,9 +79,15 @@ impl Folder {
             builder.recursive(true);
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder
-                .create(&path)
-                .map_err(|cause| StoreError::io("make state folder", &path, cause))?;
+            builder.create(&path).map_err(|cause| {
+                let cause = match cause.kind() {
+                    kind @ io::ErrorKind::AlreadyExists => {
+                        io::Error::new(kind, "it is a file: move it away, or name a folder")
+                    }
+                    _ => cause,
+                };
+                StoreError::io("make state folder", &path, cause)
+            })?;
         }
         let (door, until) = match (lock::take(&path), until) {
             (Ok(lock), _) => (Door::Open(Desk::new(&path, lock)?), None),
