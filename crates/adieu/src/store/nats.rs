@@ -50,10 +50,11 @@ pub struct NatsConnect {
 
 /// What a key's value is in the bucket.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct Kept<'a> {
     format: u32,
     stamp: u64,
-    value: Box<RawValue>,
+    #[serde(borrow)]
+    value: &'a RawValue,
 }
 
 impl NatsStore {
@@ -182,7 +183,7 @@ impl Store for NatsStore {
             let Some(found) = found.filter(|found| found.operation == Operation::Put) else {
                 return Ok(None);
             };
-            let kept: Kept = serde_json::from_slice(&found.value).map_err(|error| {
+            let kept: Kept<'_> = serde_json::from_slice(&found.value).map_err(|error| {
                 let what = format!("{} has something else than state under `{key}`", self.what);
                 StoreError::refused(what, error)
             })?;
@@ -212,7 +213,7 @@ impl Store for NatsStore {
                     .map_err(|error: serde_json::Error| refuse(error))?,
             };
             let bytes = serde_json::to_vec(&kept).map_err(refuse)?;
-            let largest = self.client.server_info().max_payload;
+            let largest = self.client.max_payload();
             if bytes.len() > largest {
                 let how = format!(
                     "it has {} bytes, and a message {largest} at most",
