@@ -68,7 +68,7 @@ async fn a_command_that_went_away_is_named() {
 
 #[tokio::test]
 async fn a_stop_is_not_followed_by_a_start() {
-    let script = "trap 'exit 3' TERM; echo up; while :; do sleep 0.01; done";
+    let script = "trap 'exit 3' TERM; sleep 1000 & echo up; while :; do wait; done";
     let mut wrapper = Wrapper::start(&["--restart", "always"], &["sh", "-c", script]);
     wrapper.line("up").await;
     wrapper.signal(Signal::TERM);
@@ -336,7 +336,8 @@ async fn an_ignored_hangup_is_told_of() {
 /// Without sockets SIGHUP is the command's.
 #[tokio::test]
 async fn a_hangup_without_sockets_is_passed_on() {
-    let script = "trap 'echo heard; exit 0' HUP; echo up; while :; do sleep 0.01; done";
+    let script =
+        "trap 'echo heard; kill $!; exit 0' HUP; sleep 1000 & echo up; while :; do wait; done";
     let mut wrapper = Wrapper::start(&[], &["sh", "-c", script]);
     wrapper.line("up").await;
     wrapper.signal(Signal::HUP);
