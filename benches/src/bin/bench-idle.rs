@@ -55,6 +55,7 @@ fn switches(process: u32) -> io::Result<u32> {
 
 fn ours() {
     let report = adieu::service("bench").run(async |app| {
+        app.admin("127.0.0.1:0").await?;
         for name in ["database", "cache"] {
             let open = async { io::Result::Ok(()) };
             app.resource(name, open).stop(|()| async {}).await?;

@@ -8,6 +8,7 @@ use metrics::{counter, describe_counter, describe_gauge, gauge, with_local_recor
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::health::View;
+use super::recorder::Collector;
 use crate::lifecycle::Phase;
 use crate::report::{Condition, Ledger};
 
@@ -17,18 +18,12 @@ static OURS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 /// Collects the program's metrics from now on, unless somebody else does already.
 pub(super) fn install() -> Option<&'static PrometheusHandle> {
     OURS.get_or_init(|| {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let handle = recorder.handle();
-        metrics::set_global_recorder(recorder).ok().map(|()| handle)
+        let (collector, handle) = Collector::new();
+        metrics::set_global_recorder(collector)
+            .ok()
+            .map(|()| handle)
     })
     .as_ref()
-}
-
-/// Frees what histograms have gathered since the last time; needed when nobody asks for the text.
-pub(super) fn upkeep() {
-    if let Some(handle) = OURS.get().and_then(Option::as_ref) {
-        handle.run_upkeep();
-    }
 }
 
 /// All metrics as text. `others` is what the program adds by itself.

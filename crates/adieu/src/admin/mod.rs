@@ -8,6 +8,7 @@ mod health;
 mod metrics;
 mod office;
 mod port;
+mod recorder;
 mod routes;
 #[cfg(feature = "schedule")]
 mod schedules;

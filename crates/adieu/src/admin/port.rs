@@ -14,7 +14,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::{AbortHandle, JoinSet};
 use tower_service::Service as _;
 
-use super::metrics;
 use super::routes::AdminRoutes;
 use crate::app::App;
 use crate::core::Core;
@@ -33,8 +32,6 @@ const WHOLE: Duration = Duration::from_secs(15);
 const HEAD_SIZE: usize = 8 * 1_024;
 /// After an accept that fails for want of descriptors.
 const BREATH: Duration = Duration::from_millis(250);
-/// How often the histograms of a program whose metrics nobody reads are emptied.
-const UPKEEP: Duration = Duration::from_secs(5);
 
 /// An admin port about to open. Await it to open it.
 ///
@@ -162,7 +159,6 @@ impl Drop for OpenOnDrop {
 
 async fn until_the_end(core: Arc<Core>, door: Door, routes: AdminRoutes) {
     let mut guests = Guests::default();
-    let mut upkeep = tokio::time::interval(UPKEEP);
     // During a hand-off the port is first the old process's alone, and then the new one's alone.
     let mut is_ours = !door.listening.hold.is_handed_over();
     let mut is_passed_on = false;
@@ -172,7 +168,6 @@ async fn until_the_end(core: Arc<Core>, door: Door, routes: AdminRoutes) {
         tokio::select! {
             biased;
             () = core.ended() => return,
-            _ = upkeep.tick() => metrics::upkeep(),
             _ = guests.all.join_next(), if !guests.all.is_empty() => {}
             () = core.running.pass(), if !is_ours && !is_passed_on => is_ours = true,
             () = core.estate.passed_on.pass(), if !is_passed_on => {
