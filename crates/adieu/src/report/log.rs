@@ -192,17 +192,22 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             } else {
                 "blocked"
             };
+            // `setup` was not spawned anywhere.
+            let spawned = match place.is_empty() {
+                true => String::new(),
+                false => format!(" (spawned at {place})"),
+            };
             say!(
                 warn,
                 service = service,
                 task = task,
                 place = place,
-                "{} {} its thread for {} (spawned at {}): nothing else can run there; \
+                "{} {} its thread for {}{}: nothing else can run there; \
                   move the work to `stop.blocking`",
                 task,
                 tense,
                 show(*lasted),
-                place
+                spawned
             );
         }
         Notice::Reloaded { parts } => {
