@@ -76,6 +76,18 @@ async fn a_live_socket_file_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_no_socket_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("orders.db");
+    std::fs::write(&path, "orders").expect("a file");
+    let report = serve(path.clone(), |_| {}).await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    let text = report.to_string();
+    assert!(text.contains("no socket"), "{text}");
+    assert_eq!(std::fs::read(&path).expect("it is there"), b"orders");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_file_does_not_outlive_a_setup_that_fails() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("web.sock");

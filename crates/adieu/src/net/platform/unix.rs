@@ -4,6 +4,7 @@ use std::io;
 #[cfg(feature = "http")]
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -47,9 +48,14 @@ pub(in crate::net) fn unacknowledged(socket: &Socket) -> Option<u32> {
     crate::sys::unacknowledged(socket.as_fd())
 }
 
-/// A socket file that nobody answers on is left over from a service that was killed, and is replaced.
+/// A socket file that nobody answers on is left over from a service that was killed, and is replaced. Any other file
+/// is somebody's.
 pub(in crate::net) fn bind_unix(path: &Path) -> io::Result<Socket> {
-    if path.exists() {
+    if let Ok(there) = std::fs::metadata(path) {
+        if !there.file_type().is_socket() {
+            let why = "a file is there that is no socket, and is left alone; choose another path";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
         match std::os::unix::net::UnixStream::connect(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(path)?
