@@ -132,6 +132,27 @@ fn templates_are_said_and_not_guessed() {
     ");
 }
 
+/// Modules that all take in each other: the ways between them are more than could be tried.
+#[test]
+fn stars_in_a_circle_come_to_an_end() {
+    let names: Vec<String> = (0..12).map(|number| format!("m{number}")).collect();
+    let mut project = Project::new().file("pkg/__init__.py", "");
+    for own in &names {
+        let others = names.iter().filter(|other| *other != own);
+        let mut text: String = others
+            .map(|other| format!("from pkg.{other} import *\n"))
+            .collect();
+        text.push_str("async def f():\n    unknown()\n    slow()\n");
+        project = project.file(&format!("pkg/{own}.py"), &text);
+    }
+    let last = "import time\nfrom pkg.m0 import *\ndef slow():\n    time.sleep(1)\n";
+    let project = project.file("pkg/last.py", last).file(
+        "pkg/m11.py",
+        "from pkg.m0 import *\nfrom pkg.last import *\n",
+    );
+    assert_eq!(project.told().len(), 11, "{:?}", project.told());
+}
+
 /// A bundle of definitions has tens of thousands of lines, and is read like any other manifest.
 #[test]
 fn a_large_manifest_is_checked() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lineage::{self, Ancestor};
 use super::modules::{ModuleId, Modules};
@@ -42,6 +42,11 @@ pub(crate) struct Linker<'a> {
     first_function: Arc<[u32]>,
     first_class: Arc<[u32]>,
     known: FxHashMap<Box<str>, Entity>,
+    /// Where a name was looked for behind a star in vain, or still is. Modules that take in each
+    /// other have more ways between them than anyone could try.
+    asked: FxHashSet<(ModuleId, Box<str>)>,
+    /// How many stars the search stands behind.
+    stars: u32,
 }
 
 impl<'a> Linker<'a> {
@@ -69,6 +74,8 @@ impl<'a> Linker<'a> {
             first_function: first_function.into(),
             first_class: first_class.into(),
             known: FxHashMap::default(),
+            asked: FxHashSet::default(),
+            stars: 0,
         }
     }
 
@@ -82,6 +89,8 @@ impl<'a> Linker<'a> {
             first_function: Arc::clone(&self.first_function),
             first_class: Arc::clone(&self.first_class),
             known: FxHashMap::default(),
+            asked: FxHashSet::default(),
+            stars: 0,
         }
     }
 
@@ -253,17 +262,34 @@ impl<'a> Linker<'a> {
         if let Some(child) = self.modules.child(module, name) {
             return Entity::Module(child);
         }
-        for index in units.iter() {
-            let unit = &self.units[*index as usize];
-            for star in &unit.stars {
-                let path = format!("{}.{name}", unit.names.get(*star));
-                let found = self.follow(&path, depth + 1);
-                if found != Entity::Unknown {
-                    return found;
-                }
+        self.behind_stars(module, &units, name, depth)
+    }
+
+    /// What a module takes in with `*`, asked for one name.
+    fn behind_stars(&mut self, module: ModuleId, units: &[u32], name: &str, depth: u32) -> Entity {
+        let units = units.iter().map(|index| &self.units[*index as usize]);
+        let paths: Vec<String> = units
+            .flat_map(|unit| unit.stars.iter().map(|star| unit.names.get(*star)))
+            .map(|star| format!("{star}.{name}"))
+            .collect();
+        let key = (module, Box::from(name));
+        if paths.is_empty() || !self.asked.insert(key.clone()) {
+            return Entity::Unknown;
+        }
+        self.stars += 1;
+        let mut found = Entity::Unknown;
+        for path in paths {
+            found = self.follow(&path, depth + 1);
+            if found != Entity::Unknown {
+                self.asked.remove(&key);
+                break;
             }
         }
-        Entity::Unknown
+        self.stars -= 1;
+        if self.stars == 0 {
+            self.asked.clear();
+        }
+        found
     }
 
     fn symbol(&mut self, unit: usize, symbol: Symbol, depth: u32) -> Entity {
