@@ -16,6 +16,9 @@ const CLIENTS: usize = 32;
 /// In a turn. Short, so that a disturbance hits few turns, and both alike.
 const ANSWERS: usize = 500;
 const WAITING: usize = 2_000;
+/// Rounds with the same two processes. Where a process lies in memory, and which thread runs on which core, makes more
+/// of a difference than what it does: new ones get a new chance.
+const HEAT: usize = 5;
 
 const GET: Question = Question(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
 const LINE: Question = Question(b"hello\n");
@@ -50,9 +53,15 @@ fn compare(rounds: usize) -> io::Result<()> {
         ("http", "adieu http", "axum::serve", GET),
         ("echo", "adieu echo", "bare loop", LINE),
     ] {
-        let servers = [Server::start(ours)?, Server::start(peer)?];
+        let mut servers = [Server::start(ours)?, Server::start(peer)?];
         let (mut each, mut p99, mut cpu) = ([vec![], vec![]], [vec![], vec![]], [vec![], vec![]]);
         for round in 0..rounds {
+            if round > 0 && round % HEAT == 0 {
+                let next = [Server::start(ours)?, Server::start(peer)?];
+                std::mem::replace(&mut servers, next)
+                    .into_iter()
+                    .try_for_each(Server::end)?;
+            }
             for turn in [round % 2, (round + 1) % 2] {
                 let server = &servers[turn];
                 let before = server.processor_time()?;
@@ -119,10 +128,15 @@ impl Server {
         let waiting = linger(self.address, question, WAITING)?;
         let grown = self.resident()? - before;
         drop(waiting);
+        self.end()?;
+        Ok(grown / WAITING as f64)
+    }
+
+    fn end(self) -> io::Result<()> {
         self.child.terminate()?;
         // The bare ones die of it.
         let _ = self.child.wait();
-        Ok(grown / WAITING as f64)
+        Ok(())
     }
 
     /// Nanoseconds that all of its threads have run. Bears a busy machine better than the time that passes.

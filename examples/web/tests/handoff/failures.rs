@@ -32,7 +32,7 @@ fn a_start_up_that_hangs_is_ended() {
     for script in [
         "exec sleep 600",
         r#"exec "$WEB" --warm-up 1h "$@""#,
-        "trap '' TERM; sleep 600 & wait; sleep 600",
+        "trap '' TERM; exec sleep 600",
     ] {
         web.next_is(script);
         let pid = begun(&mut web);
@@ -84,7 +84,7 @@ fn a_stop_in_the_middle_wins_and_takes_the_new_process_with_it() {
     for script in [
         "exec sleep 600",
         r#"exec "$WEB" --warm-up 1h "$@""#,
-        "trap '' TERM; sleep 600 & wait; sleep 600",
+        "trap '' TERM; exec sleep 600",
     ] {
         let mut web = Lineage::start("127.0.0.1:0", &[]);
         web.next_is(script);
