@@ -15,6 +15,7 @@ macro_rules! predictions {
     )*};
 }
 
+mod as_written;
 mod images;
 mod manifests;
 mod python_faults;

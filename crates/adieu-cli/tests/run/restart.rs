@@ -175,10 +175,10 @@ async fn an_old_generation_goes_with_all_it_started() {
 #[tokio::test]
 async fn a_wish_during_a_restart_is_kept() {
     let folder = tempfile::TempDir::new().unwrap();
-    let flag = folder.path().join("go");
+    let go = folder.path().join("go");
     let waits = format!(
-        "import os, time\nif os.environ['SERVER_STARTER_GENERATION'] == '2':\n    print('starting', flush=True)\n    \
-         while not os.path.exists({flag:?}): time.sleep(0.01)\n{SERVER}"
+        "import os\nif os.environ['SERVER_STARTER_GENERATION'] == '2':\n    os.mkfifo({go:?})\n    \
+         print('starting', flush=True)\n    open({go:?}).read()\n{SERVER}"
     );
     let options = ["--listen", "tcp:127.0.0.1:0"];
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &waits]);
@@ -187,7 +187,7 @@ async fn a_wish_during_a_restart_is_kept() {
     wrapper.line("starting").await;
     wrapper.signal(Signal::HUP);
     wrapper.says("one more generation follows").await;
-    std::fs::write(&flag, "").unwrap();
+    std::fs::write(&go, "").unwrap();
     for _ in 0..2 {
         wrapper.line("pid ").await;
         wrapper.says(" serves, pid ").await;

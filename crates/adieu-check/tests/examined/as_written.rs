@@ -1,20 +1,7 @@
 //! Small programs and manifests as people write them, each with what it should be told: where, and by which rule. Written
 //! down before they were checked.
 
-mod support;
-
-use support::Project;
-
-macro_rules! predictions {
-    ($($name:ident: $project:expr => [$($expected:literal),*];)*) => {$(
-        #[test]
-        fn $name() {
-            let expected: &[&str] = &[$($expected),*];
-            let project = $project;
-            assert_eq!(project.told(), expected, "{}", project.text());
-        }
-    )*};
-}
+use crate::support::Project;
 
 fn image(files: &[(&str, &str)]) -> Project {
     let dockerfile = "FROM debian:12\nCOPY start.sh /start.sh\nENTRYPOINT [\"/start.sh\"]\n";
