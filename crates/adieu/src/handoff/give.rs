@@ -461,9 +461,15 @@ mod tests {
         handoff.begin().expect("nothing is under way");
         handoff.forestall();
         let (channel, _theirs) = UnixStream::pair().expect("a channel");
-        let mut child = Command::new("sleep").arg("600").spawn().expect("a child");
+        let (say, said) = mpsc::channel();
         let status = thread::scope(|scope| {
-            let ending = scope.spawn(|| handoff.end_now());
+            let ending = scope.spawn(|| {
+                say.send(()).expect("somebody hears");
+                handoff.end_now();
+            });
+            said.recv().expect("it ends");
+            // Takes longer than the other thread needs to look, which would find nobody.
+            let mut child = Command::new("sleep").arg("20").spawn().expect("a child");
             handoff.started(Some((child.id(), channel)));
             ending.join().expect("it waits for the number");
             child.wait()
