@@ -89,6 +89,23 @@ fn an_idle_connection_is_not_kept_for_ever() {
     ends_clean(live);
 }
 
+/// Its head had longer than its silence has: what was set for the one does not hold for the other.
+#[test]
+fn a_connection_is_not_kept_for_as_long_as_its_head_may_take() {
+    let live = with(|limits| {
+        limits.keep_alive = SHORT;
+        limits.head = Duration::from_secs(3_600);
+    });
+    let mut slow = live.connect(Over::Http1);
+    slow.send("GET / HTTP/1.1\r\nhost: loc");
+    // Another client goes through its whole time meanwhile.
+    live.connect(Over::Http1).is_told_to_try_again();
+    slow.send("alhost\r\n\r\n");
+    assert_eq!(slow.answer().status(), 200);
+    slow.is_told_to_try_again();
+    ends_clean(live);
+}
+
 #[test]
 fn an_idle_http2_connection_is_told_and_closed() {
     let live = with(|limits| {
