@@ -29,7 +29,8 @@ pub(super) fn and(root: u32) -> Vec<u32> {
     all
 }
 
-fn all() -> impl Iterator<Item = u32> {
+/// All processes there are.
+pub(super) fn all() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc")
         .into_iter()
         .flatten()

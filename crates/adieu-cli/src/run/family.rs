@@ -12,9 +12,10 @@ use rustix::termios;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::command::Command;
+use super::command::{Command, Environment};
 use super::descendants;
 use super::endings::{End, How};
+use super::guardian::{Guardian, MARK};
 use super::signals::Signal;
 use super::sys::{self, Change, Usage};
 
@@ -29,6 +30,10 @@ pub(super) struct Family {
 #[derive(Default)]
 struct State {
     known: HashMap<u32, watch::Sender<Option<End>>>,
+    /// Kills them all if we are killed.
+    guardian: Option<Guardian>,
+    /// The groups that it was told of.
+    guarded: Vec<u32>,
     /// Those that others had started, and left to us.
     adopted: u32,
     usage: Usage,
@@ -70,12 +75,15 @@ impl Process {
 
 impl Family {
     /// From here on orphans below us come to us, and whoever ends is seen to. On the runtime that calls it.
-    pub(super) fn found() -> io::Result<Arc<Self>> {
+    pub(super) fn found(guardian: Option<Guardian>) -> io::Result<Arc<Self>> {
         // As the first process of a container we are it already, and elsewhere it cannot fail.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut knocks = signal(SignalKind::child())?;
         let family = Arc::new(Self {
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                guardian,
+                ..State::default()
+            }),
             alone: watch::Sender::new(true),
             ended: watch::Sender::new(0),
         });
@@ -93,10 +101,23 @@ impl Family {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// By what a process is known to belong to us, wherever it goes.
+    pub(super) fn environment(&self) -> Environment {
+        let mut environment = Environment::default();
+        if let Some(guardian) = &self.state().guardian {
+            environment.set(MARK, guardian.mark());
+        }
+        environment
+    }
+
     pub(super) fn spawn(&self, command: &Command) -> io::Result<Process> {
         let mut state = self.state();
         let pid = sys::spawn(command)?;
         self.alone.send_replace(false);
+        if let Some(guardian) = &state.guardian {
+            guardian.guard(pid);
+            state.guarded.push(pid);
+        }
         let (tell, end) = watch::channel(None);
         state.known.insert(pid, tell);
         Ok(Process {
@@ -108,6 +129,17 @@ impl Family {
 
     fn reap(&self) {
         let mut state = self.state();
+        self.reap_all(&mut state);
+        let State {
+            guardian, guarded, ..
+        } = &mut *state;
+        if let Some(guardian) = guardian {
+            let gone = guarded.extract_if(.., |group| !sys::group_lives(*group));
+            gone.for_each(|group| guardian.forget(group));
+        }
+    }
+
+    fn reap_all(&self, state: &mut State) {
         loop {
             let (pid, change, usage) = match sys::reap() {
                 Ok(Some(changed)) => changed,
@@ -153,6 +185,14 @@ impl Family {
             if ended.changed().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Nobody is below us, and nobody will be. Whoever is left all the same is the guardian's.
+    pub(super) fn disband(&self) {
+        let guardian = self.state().guardian.take();
+        if let Some(guardian) = guardian.filter(|_| self.is_alone()) {
+            guardian.dismiss();
         }
     }
 

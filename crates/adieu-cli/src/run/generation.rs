@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use super::command::{Command, Environment};
+use super::command::Command;
 use super::family::Process;
 use super::notify::{Ear, NotifySocket};
 use super::service::Shared;
@@ -23,7 +23,7 @@ impl Generation {
     pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> io::Result<Self> {
         let options = &shared.options;
         let number = shared.next_number();
-        let mut environment = Environment::default();
+        let mut environment = shared.family.environment();
         // Always there: a program may say READY=1 though nobody waits for it.
         let ear = NotifySocket::open(number).ok().map(Arc::new);
         if let Some(ear) = &ear {

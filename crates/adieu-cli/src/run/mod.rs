@@ -12,6 +12,7 @@ mod descendants;
 mod endings;
 mod family;
 mod generation;
+mod guardian;
 mod keeper;
 mod log;
 mod notify;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::command::{Command, Environment};
+use super::command::Command;
 use super::family::Family;
 use super::signals::Signal;
 use super::sys;
@@ -67,7 +67,7 @@ impl Probe {
 
     async fn call(&self, command: &OsString, family: &Arc<Family>) -> Result<(), String> {
         let words = ["sh".into(), "-c".into(), command.clone()];
-        let command = Command::new(&words, Environment::default(), Vec::new());
+        let command = Command::new(&words, family.environment(), Vec::new());
         let process = command
             .and_then(|command| family.spawn(&command))
             .map_err(|error| format!("the probe cannot be started: {error}"))?;

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::args::RestartWhen;
 use super::family::Family;
 use super::generation::Generation;
+use super::guardian::Guardian;
 use super::options::{Options, Ready};
 use super::refusal::{LIMIT_REACHED, Refused};
 use super::signals::{self, Signal};
@@ -166,8 +167,16 @@ impl Shared {
 }
 
 pub(super) fn run(options: Options) -> u8 {
+    // The log is a thread.
+    let guardian = Guardian::post();
     log::start(options.quiet);
-    let code = try_run(options).unwrap_or_else(|problem| {
+    let guardian = guardian.unwrap_or_else(|error| {
+        log::warn(format_args!(
+            "no guardian ({error}): should adieu run be killed, what the command has started lives on"
+        ));
+        None
+    });
+    let code = try_run(options, guardian).unwrap_or_else(|problem| {
         log::warn(problem);
         codes::OWN
     });
@@ -175,22 +184,26 @@ pub(super) fn run(options: Options) -> u8 {
     code
 }
 
-fn try_run(options: Options) -> Result<u8, String> {
-    // Before anything else has a descriptor.
+fn try_run(options: Options, guardian: Option<Guardian>) -> Result<u8, String> {
+    // Before anything that the command is not to have opens a descriptor.
     let sockets = Sockets::open(&options.listen)?;
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("the runtime could not be made: {error}"))?;
-    let code = runtime.block_on(live(options, sockets));
+    let code = runtime.block_on(live(options, sockets, guardian));
     // Nothing in it is worth waiting for: the processes are gone.
     runtime.shutdown_background();
     code
 }
 
-async fn live(options: Options, sockets: Sockets) -> Result<u8, String> {
+async fn live(
+    options: Options,
+    sockets: Sockets,
+    guardian: Option<Guardian>,
+) -> Result<u8, String> {
     let family =
-        Family::found().map_err(|error| format!("cannot look after processes: {error}"))?;
+        Family::found(guardian).map_err(|error| format!("cannot look after processes: {error}"))?;
     let shared = Arc::new(Shared {
         name: options.name(),
         family,
@@ -229,6 +242,7 @@ async fn live(options: Options, sockets: Sockets) -> Result<u8, String> {
         .await;
     // After a third signal, or if the release phase ran out of time.
     let _ = tokio::time::timeout(LATER_PHASES, shared.family.kill_all()).await;
+    shared.family.disband();
     Ok(conclude(&shared, &report, refused).await)
 }
 

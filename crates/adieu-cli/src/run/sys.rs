@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process;
 use std::time::Duration;
@@ -101,6 +101,50 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
     // SAFETY: see the closure.
     unsafe { spawned.pre_exec(become_it) };
     Ok(spawned.process_group(0).spawn()?.id())
+}
+
+/// Does this in a process of its own that is no child of ours, and ends it. Only while there is one thread: of the
+/// others' locks the copy would have no owner.
+pub(super) fn detach(work: impl FnOnce()) -> io::Result<()> {
+    // SAFETY: with one thread the copy is as whole as we are; the exit runs nothing that is ours to run.
+    let between = unsafe {
+        let between = libc::fork();
+        if between == 0 {
+            if libc::fork() == 0 {
+                work();
+            }
+            libc::_exit(0);
+        }
+        between
+    };
+    if between == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: waits for a child of ours, and writes to nothing.
+    unsafe { libc::waitpid(between, std::ptr::null_mut(), 0) };
+    Ok(())
+}
+
+/// Takes this process out of everybody's way: it keeps this descriptor alone, no terminal, no folder and no signal.
+pub(super) fn withdraw(keep: impl AsFd, name: &str) -> io::Result<()> {
+    let keep = u32::try_from(keep.as_fd().as_raw_fd()).unwrap_or(0);
+    let name = CString::new(name)?;
+    // SAFETY: plain calls. The descriptors that are closed belong to a copy of a process of which nothing else is
+    // used any more; the set and the texts are live during the calls.
+    unsafe {
+        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut());
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        libc::setsid();
+        libc::chdir(c"/".as_ptr());
+        let below = keep == 0 || libc::syscall(libc::SYS_close_range, 0, keep - 1, 0) == 0;
+        if below && libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0) == 0 {
+            let_go_of_code();
+            return Ok(());
+        }
+    }
+    Err(io::Error::last_os_error())
 }
 
 /// Whether a file begins like one that a shell can read. Between fork and exec: allocates nothing.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{ADIEU, PATIENCE, Wrapper, ends, kill, state};
+use crate::support::{ADIEU, PATIENCE, Wrapper, children, ends, kill, state, until};
 
 #[tokio::test]
 async fn a_command_that_is_killed_is_reported() {
@@ -31,6 +31,79 @@ async fn the_command_dies_with_the_wrapper() {
     wrapper.end().await;
     // A zombie waits for whoever adopts it, which is not ours to see to.
     assert!(ends(main, PATIENCE));
+}
+
+/// So does what it has started: in its group, in a session of its own, and turned into a daemon.
+#[tokio::test]
+async fn nothing_outlives_the_wrapper() {
+    let script = r#"
+        trap '' TERM HUP
+        sleep 1000 & echo near $!
+        env -i sleep 1000 & echo bare $!
+        setsid sh -c 'echo far $$; exec sleep 1000' &
+        (setsid sh -c 'sh -c "echo daemon \$\$; exec sleep 1000" & ' &)
+        wait"#;
+    let mut wrapper = Wrapper::start(&[], &["sh", "-c", script]);
+    let mut all = Vec::new();
+    for name in ["near ", "bare "] {
+        all.push(wrapper.line(name).await.parse().unwrap());
+    }
+    // These two may come in either order.
+    for _ in 0..2 {
+        let line = wrapper.line("").await;
+        let (name, pid) = line.split_once(' ').unwrap();
+        assert!(["far", "daemon"].contains(&name), "{line}");
+        all.push(pid.parse().unwrap());
+    }
+    let guardian = guardian_of(wrapper.subject.pid());
+    wrapper.signal(Signal::KILL);
+    wrapper.end().await;
+    for pid in all {
+        assert!(ends(pid, PATIENCE), "{pid}");
+    }
+    assert!(ends(guardian, PATIENCE));
+}
+
+/// The guardian is nobody's child here, and goes with whom it guards.
+#[tokio::test]
+async fn the_guardian_is_in_nobodys_way() {
+    let mut wrapper = Wrapper::start(&[], &["sh", "-c", "echo main $$; exec sleep 1000"]);
+    let main: i32 = wrapper.line("main ").await.parse().unwrap();
+    let pid = wrapper.subject.pid();
+    assert_eq!(children(pid), [main]);
+    let guardian = guardian_of(pid);
+    let held = std::fs::read_dir(format!("/proc/{guardian}/fd")).unwrap();
+    assert_eq!(held.count(), 1, "it holds the line to us, and nothing else");
+    // As a service manager and a terminal send them to all.
+    let status = std::fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
+    let blocked = status.lines().find_map(|it| it.strip_prefix("SigBlk:"));
+    let blocked = u64::from_str_radix(blocked.unwrap().trim(), 16).unwrap();
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        assert_ne!(blocked & (1 << (signal.as_raw() - 1)), 0, "{signal:?}");
+    }
+    wrapper.signal(Signal::TERM);
+    assert_eq!(wrapper.code().await.0, 143);
+    assert!(ends(guardian, PATIENCE));
+}
+
+/// It has the words of the wrapper's command line, and another name.
+fn guardian_of(wrapper: i32) -> i32 {
+    let words = std::fs::read(format!("/proc/{wrapper}/cmdline")).unwrap();
+    let environment = std::fs::read(format!("/proc/{wrapper}/environ")).unwrap();
+    let is_it = |pid: &i32| {
+        let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+        read("comm") == b"adieu-guardian\n"
+            && read("cmdline") == words
+            && read("environ") == environment
+    };
+    let find = || {
+        let all = std::fs::read_dir("/proc").unwrap();
+        all.filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok())
+            .find(is_it)
+    };
+    // It may still be on its way to its place.
+    until("a guardian", || find().is_some());
+    find().unwrap()
 }
 
 /// Fills a pipe, says so on the other one, and waits in a write that nobody will read.
