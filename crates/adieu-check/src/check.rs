@@ -120,8 +120,8 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
     let mut notices = walked.notices;
     let programs = Programs::new(&pythons, &rusts, &crates);
     let deployed = deploy::findings(manifests, &request.config, &programs);
-    // Hundreds of thousands of small pieces: letting go of them is work for all cores too.
-    pythons.into_par_iter().chain(rusts).for_each(drop);
+    // Hundreds of thousands of small pieces to let go of, which nobody has to wait for.
+    rayon::spawn(move || drop((pythons, rusts)));
     found.extend(deployed.findings);
     notices.extend(deployed.notices);
     ignores.extend(deployed.ignores);

@@ -41,12 +41,19 @@ pub(crate) struct Linker<'a> {
     /// First global number of each unit's functions and classes.
     first_function: Arc<[u32]>,
     first_class: Arc<[u32]>,
+    /// By the number of the function.
+    flags: Arc<[FnFlags]>,
     known: FxHashMap<Box<str>, Entity>,
     /// Where a name was looked for behind a star in vain, or still is. Modules that take in each
     /// other have more ways between them than anyone could try.
     asked: FxHashSet<(ModuleId, Box<str>)>,
     /// How many stars the search stands behind.
     stars: u32,
+}
+
+/// All functions, in the order of their numbers.
+fn functions_of(units: &[Unit]) -> impl Iterator<Item = &Function> {
+    units.iter().flat_map(|unit| &unit.functions)
 }
 
 impl<'a> Linker<'a> {
@@ -73,6 +80,7 @@ impl<'a> Linker<'a> {
             of_module: Arc::new(of_module.collect()),
             first_function: first_function.into(),
             first_class: first_class.into(),
+            flags: functions_of(units).map(|function| function.flags).collect(),
             known: FxHashMap::default(),
             asked: FxHashSet::default(),
             stars: 0,
@@ -88,6 +96,7 @@ impl<'a> Linker<'a> {
             of_module: Arc::clone(&self.of_module),
             first_function: Arc::clone(&self.first_function),
             first_class: Arc::clone(&self.first_class),
+            flags: Arc::clone(&self.flags),
             known: FxHashMap::default(),
             asked: FxHashSet::default(),
             stars: 0,
@@ -100,6 +109,10 @@ impl<'a> Linker<'a> {
 
     pub(crate) fn function_number(&self, unit: usize, index: usize) -> u32 {
         self.first_function[unit] + index as u32
+    }
+
+    pub(crate) fn flags(&self, function: u32) -> FnFlags {
+        self.flags[function as usize]
     }
 
     /// The index of the unit a function stands in.
@@ -227,9 +240,7 @@ impl<'a> Linker<'a> {
             _ => Entity::Unknown,
         };
         match found {
-            Entity::Function(function)
-                if self.function(function).1.flags.has(FnFlags::PROPERTY) =>
-            {
+            Entity::Function(function) if self.flags(function).has(FnFlags::PROPERTY) => {
                 self.annotated(function, depth)
             }
             other => other,
@@ -242,9 +253,7 @@ impl<'a> Linker<'a> {
             return Entity::Unknown;
         };
         match self.member(class, name, true, depth) {
-            Entity::Function(function)
-                if self.function(function).1.flags.has(FnFlags::PROPERTY) =>
-            {
+            Entity::Function(function) if self.flags(function).has(FnFlags::PROPERTY) => {
                 Entity::Function(function)
             }
             _ => Entity::Unknown,

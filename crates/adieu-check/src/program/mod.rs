@@ -14,16 +14,18 @@
 //! | `queue.Queue().get` | an attribute of that value |
 //! | `@7$2().?total` | the property that reading that attribute runs |
 //!
-//! Paths are cheap to build while walking a tree and are resolved once each in [`Linker`], when
-//! all files are known. [`Reach`] then spreads what blocks from callee to caller.
+//! Paths are cheap to build while walking a tree. [`Targets`] has each of them resolved once by
+//! [`Linker`], when all files are known. [`Reach`] then spreads what blocks from callee to caller.
 
 mod lineage;
 mod link;
 mod modules;
 mod reach;
+mod targets;
 mod unit;
 
 pub(crate) use link::{Entity, Linker};
 pub(crate) use modules::{ModuleId, Modules};
-pub(crate) use reach::{Leaf, Reach, Target, Targets, blocks, runs, spoken};
+pub(crate) use reach::Reach;
+pub(crate) use targets::{Leaf, Target, Targets, blocks, runs, spoken};
 pub(crate) use unit::{Call, CallFlags, Class, CodeGrace, FnFlags, Function, NameId, Symbol, Unit};

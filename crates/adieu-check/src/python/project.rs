@@ -1,6 +1,6 @@
 //! The rules that need the whole program: what async code reaches, and how the program is run.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::{blocking, spelling};
 use crate::finding::{Finding, Step};
@@ -20,30 +20,19 @@ struct Project<'a> {
     linker: Linker<'a>,
     targets: Targets,
     reach: Reach,
-    edges: Vec<Edge<'a>>,
     found: Vec<Finding>,
-}
-
-/// A call that leads to a function of the project.
-#[derive(Clone, Copy)]
-struct Edge<'a> {
-    caller: u32,
-    callee: u32,
-    call: &'a Call,
 }
 
 /// All findings that need more than one function.
 pub(crate) fn findings(units: &[Unit], modules: &Modules) -> Vec<Finding> {
     let linker = Linker::new(units, modules, spelling::spell);
     let targets = Targets::resolve(&linker, units, blocking::blocking);
-    let reach = Reach::new(&linker, units, &targets);
-    let edges = edges(&linker, units, &targets);
+    let reach = Reach::new(&linker, &targets);
     let mut project = Project {
         units,
         linker,
         targets,
         reach,
-        edges,
         found: Vec::new(),
     };
     project.blocking();
@@ -75,7 +64,7 @@ impl<'a> Project<'a> {
             return;
         }
         match self.targets.of(index, call) {
-            Some(Target::Leaf(leaf, outside)) if blocks(call, *leaf, outside) => {
+            Some(Target::Leaf(leaf, outside)) if blocks(call, leaf, outside) => {
                 if is_forgiven(leaf.code, call) {
                     return;
                 }
@@ -95,8 +84,7 @@ impl<'a> Project<'a> {
                 self.found
                     .push(Finding::new(&unit.path, call.place, leaf.code, message).with_fix(fix));
             }
-            Some(Target::Function(callee)) if runs(self.linker.function(*callee).1.flags, call) => {
-                let callee = *callee;
+            Some(Target::Function(callee)) if runs(self.linker.flags(callee), call.flags) => {
                 let codes = self
                     .reach
                     .codes(callee)
@@ -134,9 +122,10 @@ impl<'a> Project<'a> {
 
     fn cleanups(&mut self) {
         let spawned: FxHashSet<u32> = self
-            .edges
+            .targets
+            .edges()
             .iter()
-            .filter(|edge| edge.call.flags.has(CallFlags::SPAWNED))
+            .filter(|edge| edge.flags.has(CallFlags::SPAWNED))
             .map(|edge| edge.callee)
             .collect();
         let mut spawned: Vec<u32> = spawned.into_iter().collect();
@@ -163,16 +152,19 @@ impl<'a> Project<'a> {
     }
 
     fn saves(&mut self) {
-        let numbers = 0..self.linker.function_count() as u32;
-        let saves: FxHashSet<u32> = numbers
-            .filter(|number| self.linker.function(*number).1.in_place_save.is_some())
+        let functions = self.units.iter().flat_map(|unit| &unit.functions);
+        let saves: FxHashSet<u32> = (0..)
+            .zip(functions)
+            .filter(|(_, function)| function.in_place_save.is_some())
+            .map(|(number, _)| number)
             .collect();
         let on_the_way_out: FxHashSet<u32> = self
-            .edges
+            .targets
+            .edges()
             .iter()
             .filter(|edge| saves.contains(&edge.callee))
             .filter(|edge| {
-                edge.call.flags.has(CallFlags::IN_FINALLY)
+                edge.flags.has(CallFlags::IN_FINALLY)
                     || is_stop(&self.linker.function(edge.caller).1.name)
             })
             .map(|edge| edge.callee)
@@ -228,15 +220,15 @@ impl<'a> Project<'a> {
     fn second_loop(&self, unit: usize, call: &Call) -> Option<Finding> {
         let (name, way) = match self.targets.of(unit, call)? {
             Target::Function(callee) => {
-                let function = self.linker.function(*callee).1;
-                let starts = self.reach.codes(*callee).any(|c| c == rule::NESTED_LOOP);
-                let runs = call.flags.has(CallFlags::HANDED) || runs(function.flags, call);
+                let function = self.linker.function(callee).1;
+                let starts = self.reach.codes(callee).any(|c| c == rule::NESTED_LOOP);
+                let runs = call.flags.has(CallFlags::HANDED) || runs(function.flags, call.flags);
                 if !starts || !runs || function.flags.has(FnFlags::TEST) {
                     return None;
                 }
                 let way = self
                     .reach
-                    .trace(&self.linker, &self.targets, *callee, rule::NESTED_LOOP);
+                    .trace(&self.linker, &self.targets, callee, rule::NESTED_LOOP);
                 (function.name.to_string(), way)
             }
             Target::Leaf(leaf, outside)
@@ -265,22 +257,17 @@ impl<'a> Project<'a> {
 
     /// By number: coroutines, and what they call on the spot.
     fn on_loop(&self) -> Vec<bool> {
-        let functions = self.units.iter().flat_map(|unit| &unit.functions);
-        let flags: Vec<FnFlags> = functions.map(|function| function.flags).collect();
-        let mut on_loop = vec![false; flags.len()];
-        let is_async = |number: &u32| flags[*number as usize].has(FnFlags::ASYNC);
-        let mut next: Vec<u32> = (0..flags.len() as u32).filter(is_async).collect();
+        let count = self.linker.function_count();
+        let mut on_loop = vec![false; count];
+        let is_async = |number: &u32| self.linker.flags(*number).has(FnFlags::ASYNC);
+        let mut next: Vec<u32> = (0..count as u32).filter(is_async).collect();
         while let Some(number) = next.pop() {
             if std::mem::replace(&mut on_loop[number as usize], true) {
                 continue;
             }
-            // The edges are in the order of their callers.
-            let first = self.edges.partition_point(|edge| edge.caller < number);
-            let own = self.edges[first..]
-                .iter()
-                .take_while(|edge| edge.caller == number);
+            let own = self.targets.edges_of(number).iter();
             next.extend(
-                own.filter(|edge| runs(flags[edge.callee as usize], edge.call))
+                own.filter(|edge| runs(self.linker.flags(edge.callee), edge.flags))
                     .map(|edge| edge.callee),
             );
         }
@@ -289,13 +276,6 @@ impl<'a> Project<'a> {
 
     /// Programs that run for ever and never hear of SIGTERM.
     fn mains(&mut self) {
-        let has_main = self.units.iter().any(|unit| !unit.facts.mains.is_empty());
-        let mut awaits: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for edge in self.edges.iter().filter(|_| has_main) {
-            if !edge.call.flags.has(CallFlags::HANDED) {
-                awaits.entry(edge.caller).or_default().push(edge.callee);
-            }
-        }
         for unit in self.units {
             for (main, place) in &unit.facts.mains {
                 let Entity::Function(main) = self.linker.resolve(unit.names.get(*main)) else {
@@ -306,7 +286,7 @@ impl<'a> Project<'a> {
                 {
                     continue;
                 }
-                let reached = reached(main, &awaits);
+                let reached = reached(main, &self.targets);
                 let forever = reached
                     .iter()
                     .find(|number| self.linker.function(**number).1.flags.has(FnFlags::FOREVER));
@@ -328,41 +308,23 @@ impl<'a> Project<'a> {
     }
 }
 
-/// All edges, in the order of their callers.
-fn edges<'a>(linker: &Linker<'a>, units: &'a [Unit], targets: &Targets) -> Vec<Edge<'a>> {
-    let mut edges = Vec::new();
-    for (index, unit) in units.iter().enumerate() {
-        for (at, function) in unit.functions.iter().enumerate() {
-            let caller = linker.function_number(index, at);
-            for call in &function.calls {
-                if let Some(Target::Function(callee)) = targets.of(index, call) {
-                    edges.push(Edge {
-                        caller,
-                        callee: *callee,
-                        call,
-                    });
-                }
-            }
-        }
-    }
-    edges
-}
-
 /// A main may read its settings before it first awaits: there is no other task to hold up.
 fn is_forgiven(code: Code, call: &Call) -> bool {
     call.flags.has(CallFlags::AT_START) && matches!(code, rule::BLOCKING_FILE | rule::BLOCKING_PATH)
 }
 
-fn reached(main: u32, calls: &FxHashMap<u32, Vec<u32>>) -> Vec<u32> {
+/// Everything that a main calls or awaits, however far down.
+fn reached(main: u32, targets: &Targets) -> Vec<u32> {
     let mut seen: FxHashSet<u32> = FxHashSet::default();
     let mut order = vec![main];
     seen.insert(main);
     let mut head = 0;
     while let Some(at) = order.get(head).copied() {
         head += 1;
-        for next in calls.get(&at).into_iter().flatten() {
-            if seen.insert(*next) {
-                order.push(*next);
+        let edges = targets.edges_of(at).iter();
+        for edge in edges.filter(|edge| !edge.flags.has(CallFlags::HANDED)) {
+            if seen.insert(edge.callee) {
+                order.push(edge.callee);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::rule::{self, Code};
 pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Vec<Finding> {
     let linker = Linker::new(units, modules, known::spell);
     let targets = Targets::resolve(&linker, units, known::blocking);
-    let reach = Reach::new(&linker, units, &targets);
+    let reach = Reach::new(&linker, &targets);
     let mut found = Vec::new();
     for (index, unit) in units.iter().enumerate() {
         for function in &unit.functions {
@@ -24,7 +24,7 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
             for call in &function.calls {
                 match targets.of(index, call) {
                     Some(Target::Leaf(leaf, outside))
-                        if blocks(call, *leaf, outside) && !is_forgiven(leaf.code, call) =>
+                        if blocks(call, leaf, outside) && !is_forgiven(leaf.code, call) =>
                     {
                         let said = said(outside);
                         let message = match said.strip_suffix("::__hold__") {
@@ -38,15 +38,10 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
                         };
                         found.push(Finding::new(&unit.path, call.place, leaf.code, message));
                     }
-                    Some(Target::Function(callee))
-                        if runs(linker.function(*callee).1.flags, call) =>
-                    {
-                        for code in reach
-                            .codes(*callee)
-                            .filter(|code| !is_forgiven(*code, call))
-                        {
-                            let way = reach.trace(&linker, &targets, *callee, code);
-                            let (_, body) = linker.function(*callee);
+                    Some(Target::Function(callee)) if runs(linker.flags(callee), call.flags) => {
+                        for code in reach.codes(callee).filter(|code| !is_forgiven(*code, call)) {
+                            let way = reach.trace(&linker, &targets, callee, code);
+                            let (_, body) = linker.function(callee);
                             let Some(last) =
                                 way.last().filter(|_| code != rule::GUARD_ACROSS_AWAIT)
                             else {
