@@ -86,6 +86,23 @@ pub(crate) fn cloak(socket: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> 
     }
 }
 
+/// Whether somebody else has this file open, which was opened here for writing; also where that cannot be known.
+///
+/// The kernel lends a file to one writer only while nobody else has it. Whoever opened it during that moment would make
+/// the kernel send a signal: one that is ignored unless asked for, and not the usual one, which kills.
+#[cfg(all(target_os = "linux", feature = "state"))]
+pub(crate) fn is_open_elsewhere(file: &std::fs::File) -> bool {
+    use std::os::fd::AsRawFd;
+    const F_SETSIG: libc::c_int = 10;
+    let file = file.as_raw_fd();
+    // SAFETY: the descriptor is open for the calls, which take integers.
+    unsafe {
+        let lent = libc::fcntl(file, F_SETSIG, libc::SIGURG) == 0
+            && libc::fcntl(file, libc::F_SETLEASE, libc::F_WRLCK) == 0;
+        !(lent && libc::fcntl(file, libc::F_SETLEASE, libc::F_UNLCK) == 0)
+    }
+}
+
 /// How many bytes written to a socket its peer has not acknowledged yet; `None` where that cannot be known.
 #[cfg(all(unix, feature = "http"))]
 pub(crate) fn unacknowledged(socket: std::os::fd::BorrowedFd<'_>) -> Option<u32> {

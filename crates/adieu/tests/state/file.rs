@@ -187,6 +187,68 @@ async fn what_a_killed_save_leaves_is_no_obstacle() -> Result<(), BoxError> {
     Ok(())
 }
 
+/// Files are written over, but never under the eyes of somebody who reads: not one who opened it while it was the
+/// present one, nor one who has given it another name.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_is_used_again_when_nobody_has_it() -> Result<(), BoxError> {
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+    let folder = TempDir::new()?;
+    let file = |name: &str| folder.path().join(name);
+    let store = StoreHandle::new(FileStore::open(folder.path()).await?);
+    let state = store.state("importer");
+    let mut number = 0;
+    let mut save = async || {
+        number += 1;
+        state.save(&cursor(number)).await?;
+        Ok::<u64, BoxError>(fs::metadata(file("importer.json"))?.ino())
+    };
+    let first = [save().await?, save().await?, save().await?];
+    let again = [save().await?, save().await?, save().await?];
+    // Not every file system lends a file or exchanges names; this one does.
+    const EXT4: i64 = 0xEF53;
+    if rustix::fs::statfs(folder.path())?.f_type == EXT4 {
+        assert_eq!(first, again, "three files take turns");
+    }
+
+    let mut reader = fs::File::open(file("importer.json"))?;
+    let read = fs::read(file("importer.json"))?;
+    let turns = [save().await?, save().await?, save().await?, save().await?];
+    assert!(!turns.contains(&reader.metadata()?.ino()), "it is read");
+    let mut whole = Vec::new();
+    reader.read_to_end(&mut whole)?;
+    assert_eq!(whole, read, "as it was when it was opened");
+
+    fs::hard_link(file("importer.json"), file("backup"))?;
+    let copied = fs::read(file("backup"))?;
+    for _ in 0..4 {
+        save().await?;
+    }
+    assert_eq!(fs::read(file("backup"))?, copied, "a copy is nobody's room");
+    store.close().await?;
+    assert!(!file("importer.new").exists(), "tidied up");
+    Ok(())
+}
+
+/// What a killed process left is, on the disk, perhaps the present file still.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_another_process_left_is_not_written_over() -> Result<(), BoxError> {
+    use std::os::unix::fs::MetadataExt;
+    let folder = TempDir::new()?;
+    let inode = |name: &str| fs::metadata(folder.path().join(name)).map(|it| it.ino());
+    saved(folder.path(), 3).await?;
+    let current = inode("importer.json")?;
+    fs::rename(
+        folder.path().join("importer.json"),
+        folder.path().join("importer.new"),
+    )?;
+    saved(folder.path(), 1).await?;
+    assert_ne!(inode("importer.json")?, current);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_folder_has_one_owner() -> Result<(), BoxError> {
     let folder = TempDir::new()?;

@@ -10,6 +10,10 @@ use crate::store::contract::{Entry, Record, Version};
 /// The layout written here, and the newest one that is understood.
 const LAYOUT: u64 = 1;
 
+/// Files are filled up with blanks to a multiple of this: a generation that is as long as the one before can be written
+/// in the place of it.
+const LENGTHS: usize = 512;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope<'a> {
@@ -50,10 +54,13 @@ pub(super) fn write(
     let (value, format) = (value.get(), entry.format);
     let checksum = checksum(key, version.0, format, value);
     let key = serde_json::to_string(key)?;
-    Ok(format!(
+    let mut text = format!(
         "{{\n  \"adieu\": {LAYOUT},\n  \"key\": {key},\n  \"version\": {version},\n  \"format\": {format},\n  \
          \"checksum\": \"{checksum}\",\n  \"value\": {value}\n}}\n"
-    ))
+    );
+    let blanks = text.len().next_multiple_of(LENGTHS) - text.len();
+    text.push_str(&" ".repeat(blanks));
+    Ok(text)
 }
 
 pub(super) fn read(key: &str, bytes: &[u8]) -> Result<Record, Damage> {

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, OwnedRwLockReadGuard, RwLock, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::generations::Files;
-use super::lock;
+use super::{blocking, lock};
 use crate::store::contract::{Entry, Expected, Record, Version};
 use crate::store::error::{Kind, StoreError};
 
@@ -47,12 +47,21 @@ struct Desk {
     _lock: File,
 }
 
-/// The version of a file, once it is known: nobody else changes it while we have the lock.
+/// What is known of the files of one key: nobody else changes them while we have the lock.
 #[derive(Debug, Default)]
-enum Known {
+struct Known {
+    version: Looked,
+    /// The disk has the names as they are. Until then the file that lost its name last may still be the present one
+    /// there, and is not to be written over.
+    is_settled: bool,
+}
+
+/// The version of a file, once somebody has looked.
+#[derive(Debug, Default)]
+enum Looked {
     #[default]
-    Unknown,
-    Version(Option<Version>),
+    NotYet,
+    Found(Option<Version>),
 }
 
 impl Desk {
@@ -144,10 +153,26 @@ impl Folder {
         })
     }
 
-    /// Waits for what was begun, then lets the next process in. Dropped half-way, nothing new is begun.
+    /// Waits for what was begun, tidies up, and lets the next process in. Dropped half-way, nothing new is begun.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
-        *self.open.write().await = Door::Closed;
-        Ok(())
+        let mut door = Arc::clone(&self.open).write_owned().await;
+        let spares = match *door {
+            Door::Open(_) => self.all_files(),
+            Door::Waiting | Door::Closed => Vec::new(),
+        };
+        blocking(move || {
+            spares.iter().for_each(Files::remove_spare);
+            *door = Door::Closed;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Of all that somebody has worked with.
+    fn all_files(&self) -> Vec<Files> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = slots.keys().map(|key| self.files(key));
+        files.filter_map(Result::ok).collect()
     }
 }
 
@@ -190,25 +215,32 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn load(mut self) -> Result<Option<Record>, StoreError> {
         let found = self.files.load(&self.key)?;
-        *self.known = Known::Version(found.as_ref().map(|record| record.version));
+        self.known.version = Looked::Found(found.as_ref().map(|record| record.version));
         Ok(found)
     }
 
     pub(super) fn save(mut self, expected: Expected, entry: &Entry) -> Result<Version, StoreError> {
-        let found = match *self.known {
-            Known::Version(version) => version,
-            Known::Unknown => self.files.load(&self.key)?.map(|record| record.version),
+        let known = &mut *self.known;
+        let found = match known.version {
+            Looked::Found(version) => version,
+            Looked::NotYet => self.files.load(&self.key)?.map(|record| record.version),
         };
         if !expected.matches(found) {
-            *self.known = Known::Version(found);
+            known.version = Looked::Found(found);
             return Err(StoreError::conflict(&*self.key, expected, found));
         }
         let version = Version(found.map_or(1, |version| version.0 + 1));
         // A write that fails may have happened or not; then the file is looked at again.
-        *self.known = Known::Unknown;
+        let is_settled = std::mem::take(known).is_settled;
+        if !is_settled {
+            self.files.remove_spare();
+        }
         self.files
             .save(&self.key, version, entry, self.desk.folder.as_ref())?;
-        *self.known = Known::Version(Some(version));
+        *known = Known {
+            version: Looked::Found(Some(version)),
+            is_settled: true,
+        };
         Ok(version)
     }
 }

@@ -1,14 +1,20 @@
 //! The files of one key: how the next generation takes the place of the last without a moment between.
 //!
-//! A save writes `key.new` and flushes it; links the present file to `key.previous.json` under a name of its own
-//! and renames that into place; then renames `key.new` to `key.json`, and flushes the folder. At every moment
-//! `key.json` is a whole file, and so is the one before it.
+//! A save writes `key.new` and flushes it. Then `key.new` and `key.json` change their names in one step, and so do
+//! `key.new` and `key.previous.json`; last the folder is flushed. What is `key.new` now was the previous generation, and
+//! its file is [used again](super::spare) for the next.
+//!
+//! Where names cannot be exchanged, the present file is linked to `key.previous.json` under a name of its own and that
+//! renamed into place, and then `key.new` is renamed to `key.json`.
+//!
+//! At every moment `key.json` is a whole file, and so is the one before it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::envelope::{self, Damage};
+use super::spare;
 use crate::store::contract::{Entry, Record, Version};
 use crate::store::error::{Kind, StoreError};
 
@@ -133,37 +139,56 @@ impl Files {
             let key = key.to_owned();
             StoreError::new(Kind::NotJson { key, cause })
         })?;
-        let written = self.write(text.as_bytes());
-        let placed = written.and_then(|()| self.place(folder));
+        let written = self
+            .write(text.as_bytes())
+            .map_err(|cause| StoreError::io("write", &self.new, cause));
+        let placed = written.and_then(|()| self.place());
         if placed.is_err() {
             // On a full disk it would be in the way; the old generations are untouched.
-            let _ = fs::remove_file(&self.new);
+            self.remove_spare();
         }
-        placed
-    }
-
-    fn write(&self, bytes: &[u8]) -> Result<(), StoreError> {
-        let fail = |cause| StoreError::io("write", &self.new, cause);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        private(&mut options);
-        let mut file = options.open(&self.new).map_err(fail)?;
-        file.write_all(bytes).map_err(fail)?;
-        file.sync_all().map_err(fail)
-    }
-
-    fn place(&self, folder: Option<&File>) -> Result<(), StoreError> {
-        self.keep_previous().map_err(|cause| {
-            StoreError::io("keep the previous generation of", &self.current, cause)
-        })?;
-        fs::rename(&self.new, &self.current)
-            .map_err(|cause| StoreError::io("replace", &self.current, cause))?;
+        placed?;
         match folder {
             Some(folder) => folder
                 .sync_all()
                 .map_err(|cause| StoreError::io("flush", &self.folder, cause)),
             None => Ok(()),
         }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(mut file) = spare::open(&self.new, bytes.len() as u64) {
+            file.write_all(bytes)?;
+            return file.sync_data();
+        }
+        // Whoever has it open goes on with the old one.
+        self.remove_spare();
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        private(&mut options);
+        let mut file = options.open(&self.new)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    /// Of use to the next save only.
+    pub(super) fn remove_spare(&self) {
+        let _ = fs::remove_file(&self.new);
+    }
+
+    fn place(&self) -> Result<(), StoreError> {
+        let keeping =
+            |cause| StoreError::io("keep the previous generation of", &self.current, cause);
+        if exchange(&self.new, &self.current).is_ok() {
+            if exchange(&self.new, &self.previous).is_err() {
+                // There was none.
+                fs::rename(&self.new, &self.previous).map_err(keeping)?;
+            }
+            return Ok(());
+        }
+        self.keep_previous().map_err(keeping)?;
+        fs::rename(&self.new, &self.current)
+            .map_err(|cause| StoreError::io("replace", &self.current, cause))
     }
 
     fn keep_previous(&self) -> io::Result<()> {
@@ -181,6 +206,18 @@ impl Files {
         }
         fs::rename(&self.kept, &self.previous)
     }
+}
+
+/// Gives each of two files the other's name, in one step.
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The key as the beginning of a file's name: anything that could mean something to a file system is written as

@@ -4,6 +4,7 @@ mod envelope;
 mod folder;
 mod generations;
 mod lock;
+mod spare;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use folder::Folder;
 /// |---|---|
 /// | `importer.json` | the state `importer` |
 /// | `importer.previous.json` | the save before |
+/// | `importer.new` | room for the next one, while the program runs |
 /// | `importer.corrupt-1.json` | a damaged file that was set aside |
 /// | `lock` | held by the one process that uses the folder; its number is in it |
 ///
