@@ -23,7 +23,6 @@ pub(super) struct Said {
     pub(super) ready: bool,
     /// When it last said that it is alive.
     pub(super) alive: Option<Instant>,
-    pub(super) status: Option<String>,
 }
 
 /// A socket for one generation. Closed when dropped.
@@ -101,10 +100,8 @@ fn hear(tell: &watch::Sender<Said>, text: &str) {
                     said.alive = Some(Instant::now());
                 }
                 Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
-                Some(("STATUS", status)) => {
-                    let status: String = status.chars().filter(|it| !it.is_control()).collect();
-                    said.status = Some(status);
-                }
+                // For people, who look at ours.
+                Some(("STATUS", status)) => tell_outside(&format!("STATUS={status}")),
                 _ => {}
             }
         }

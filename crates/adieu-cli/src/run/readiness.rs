@@ -107,7 +107,7 @@ mod tests {
         }
         // Words that are no sign of life are none.
         sleep(Duration::from_secs(5)).await;
-        say.send_modify(|said| said.status = Some("busy".to_owned()));
+        say.send_modify(|said| said.ready = true);
         assert!(!watch.is_finished());
         watch.await.unwrap();
         assert_eq!(began.elapsed(), Duration::from_secs(5 * 9 + 10));

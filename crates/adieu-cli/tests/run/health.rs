@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{ADIEU, Wrapper, until};
+use crate::support::{ADIEU, Wrapper, kill, until};
 
 /// A port that was free a moment ago.
 fn free() -> SocketAddr {
@@ -152,7 +152,55 @@ fn whoever_is_deaf_to_the_abort_is_killed() {
     let deaf = "trap '' ABRT; while :; do sleep 0.01; done";
     let (code, _, said) = crate::support::run(&["--watchdog", "100ms"], &["sh", "-c", deaf]);
     assert_eq!(code, 137, "{said}");
-    assert!(said.contains("has sent no WATCHDOG=1"), "{said}");
+    let aborts = said.matches("has sent no WATCHDOG=1").count();
+    assert_eq!(aborts, 1, "{said}");
+}
+
+/// Every generation is listened to: one that has replaced another, and one that takes over because that has ended.
+#[tokio::test]
+async fn the_next_generation_is_watched_too() {
+    let talks = format!(
+        "{SAY}\nimport threading\n\
+         def talk():\n    \
+             while True:\n        \
+                 say('WATCHDOG=1')\n        \
+                 time.sleep(0.02)\n\
+         if os.environ['SERVER_STARTER_GENERATION'] == '1':\n    \
+             threading.Thread(target=talk, daemon=True).start()\n    say('READY=1')\n\
+         print('up', os.getpid(), flush=True)\n"
+    );
+    // The second one gets ready, and the first is asked to end; or it does not, and the first one dies.
+    for (second, and_then, after) in [
+        ("else: say('READY=1')\n", None, "is asked to end"),
+        ("", Some(Signal::KILL), "takes over before it is ready"),
+    ] {
+        let script = format!(
+            "{talks}if os.environ['SERVER_STARTER_GENERATION'] == '1': pass\n{second}signal.pause()"
+        );
+        let options = [
+            "--watchdog",
+            "1s",
+            "--ready",
+            "notify",
+            "--listen",
+            "tcp:127.0.0.1:0",
+        ];
+        let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &script]);
+        let first: i32 = wrapper.line("up ").await.parse().unwrap();
+        wrapper.says("ready after ").await;
+        wrapper.signal(Signal::HUP);
+        wrapper.line("up ").await;
+        if let Some(signal) = and_then {
+            kill(first, signal);
+        }
+        wrapper.says(after).await;
+        let (code, said) = wrapper.code().await;
+        assert_eq!(code, 128 + 6, "{said}");
+        assert!(
+            said.contains("has sent no WATCHDOG=1 for 1s: SIGABRT"),
+            "{said}"
+        );
+    }
 }
 
 /// A probe that hangs counts as a bad answer and is killed with all it started.

@@ -196,6 +196,25 @@ async fn a_wish_during_a_restart_is_kept() {
     wrapper.end().await;
 }
 
+/// A next generation that is not ready when the stop comes has nothing to finish, and does not hold it up.
+#[tokio::test]
+async fn a_stop_does_not_wait_for_the_next_generation() {
+    let deaf = format!(
+        "import os, signal\nif os.environ['SERVER_STARTER_GENERATION'] == '2':\n    \
+         signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    print('starting', flush=True)\n    \
+         signal.pause()\n{SERVER}"
+    );
+    let options = ["--listen", "tcp:127.0.0.1:0", "--grace", "50s"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &deaf]);
+    wrapper.line("pid ").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.line("starting").await;
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 0, "{said}");
+    assert!(!said.contains("are over: SIGKILL"), "{said}");
+}
+
 /// In all three dialects, in the order of the options.
 #[test]
 fn several_sockets_are_told_by_number_and_name() {

@@ -153,6 +153,50 @@ fn the_watchdog_of_the_unit_hears_of_us() {
     assert_eq!(unit.end(), Some(0));
 }
 
+/// Says something to a generation of this process, as somebody who is neither of its user nor below it.
+fn say_as_a_stranger(pid: u32, text: &str) {
+    let script = format!(
+        "import socket\nsocket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto({text:?}.encode(), '\\0adieu-run-{pid}-1')"
+    );
+    let status = Command::new("setpriv")
+        .args([
+            "--reuid",
+            "64321",
+            "--clear-groups",
+            "/usr/bin/python3",
+            "-c",
+            &script,
+        ])
+        .status()
+        .expect("setpriv is in util-linux");
+    assert!(status.success(), "{status}");
+}
+
+/// What the command says of itself to people is said on, and what strangers say is not heard.
+#[test]
+fn a_status_is_passed_on() {
+    let listener = listener();
+    let server = format!(
+        "import os, signal, socket\n\
+         def say(*_):\n    \
+             name = os.environ['NOTIFY_SOCKET'].replace('@', '\\0', 1)\n    \
+             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'STATUS=42 orders', name)\n\
+         signal.signal(signal.SIGUSR1, say)\n{SERVER}"
+    );
+    let unit = Unit::start(&listener, "LISTEN_FDS=1", &server);
+    assert_eq!(unit.hear(), "READY=1");
+    if rustix::process::geteuid().is_root() {
+        say_as_a_stranger(unit.child.id(), "STATUS=hello");
+    } else {
+        println!("SKIPPED: only root can be a stranger");
+    }
+    unit.signal(Signal::USR1);
+    assert_eq!(unit.hear(), "STATUS=42 orders");
+    unit.signal(Signal::TERM);
+    assert!(unit.hear().starts_with("STOPPING=1\n"));
+    assert_eq!(unit.end(), Some(0));
+}
+
 #[test]
 fn sockets_for_another_process_are_not_for_us() {
     let listener = listener();
