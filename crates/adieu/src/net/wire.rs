@@ -111,6 +111,22 @@ macro_rules! read_now {
     }};
 }
 
+/// What fits in here is put together first: to copy it costs less than to have the kernel go through a list.
+const SMALL: usize = 512;
+
+/// The pieces as one, if there is only one or all of them are small.
+fn joined<'a>(pieces: &'a [io::IoSlice<'_>], room: &'a mut [u8; SMALL]) -> Option<&'a [u8]> {
+    if let [piece] = pieces {
+        return Some(piece);
+    }
+    let mut end = 0;
+    for piece in pieces {
+        room.get_mut(end..end + piece.len())?.copy_from_slice(piece);
+        end += piece.len();
+    }
+    Some(&room[..end])
+}
+
 impl AsyncRead for Wire {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -165,6 +181,9 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let Some(bytes) = joined(bytes, &mut [0; SMALL]) {
+            return self.poll_write(cx, bytes);
+        }
         loop {
             let written = match &*self.0 {
                 Socket::Tcp(stream) => {
@@ -196,5 +215,34 @@ impl AsyncWrite for Wire {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_put_together() {
+        let (head, body, large) = ([b'h'; 100], [b'b'; 13], [b'l'; SMALL]);
+        let whole = |pieces: &[&[u8]]| {
+            let pieces: Vec<_> = pieces.iter().map(|it| io::IoSlice::new(it)).collect();
+            joined(&pieces, &mut [0; SMALL]).map(<[u8]>::to_vec)
+        };
+        assert_eq!(
+            whole(&[&head, &body]),
+            Some([&head[..], &body[..]].concat())
+        );
+        assert_eq!(
+            whole(&[&large]),
+            Some(large.to_vec()),
+            "one is whole already"
+        );
+        assert_eq!(whole(&[&head, &large]), None, "large ones are not copied");
+        assert_eq!(
+            whole(&[&large[..500], &body[..12]]).map(|it| it.len()),
+            Some(SMALL)
+        );
+        assert_eq!(whole(&[]), Some(Vec::new()));
     }
 }
