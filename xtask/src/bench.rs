@@ -167,19 +167,19 @@ fn measure(checkout: &Checkout, wish: &Wish<'_>) -> Result<bool, Failure> {
             .arg("--message-format=json-render-diagnostics"),
     )?;
     let mut findings = Vec::new();
+    let mut all_ran = true;
     for name in &wish.names {
         if !wish.json {
             println!("{name} …");
         }
         let program = executable(&built, &format!("bench-{name}"))?;
-        let mut program = checkout.program(program);
-        // What the services under test have to say is not of interest, unless one of them fails.
-        program.args(&wish.passed_on).stdin(Stdio::null());
-        program.args(subjects(checkout, name)?);
-        for line in String::from_utf8_lossy(&command::ask(&mut program)?).lines() {
-            let finding: Finding = serde_json::from_str(line)
-                .map_err(|error| Failure::new(format!("{name} said `{line}`: {error}")))?;
-            findings.push(finding);
+        match ask(checkout, wish, name, program) {
+            Ok(found) => findings.extend(found),
+            // What the others found is not lost with it.
+            Err(failure) => {
+                eprintln!("error: {name}: {}", failure.why());
+                all_ran = false;
+            }
         }
     }
     if wish.json {
@@ -189,7 +189,26 @@ fn measure(checkout: &Checkout, wish: &Wish<'_>) -> Result<bool, Failure> {
     } else {
         print!("\n{}", table(&findings));
     }
-    Ok(findings.iter().all(|finding| finding.holds != Some(false)))
+    Ok(all_ran && findings.iter().all(|finding| finding.holds != Some(false)))
+}
+
+/// What one program has found.
+fn ask(
+    checkout: &Checkout,
+    wish: &Wish<'_>,
+    name: &str,
+    program: String,
+) -> Result<Vec<Finding>, Failure> {
+    let mut program = checkout.program(program);
+    // What the services under test have to say is not of interest, unless one of them fails.
+    program.args(&wish.passed_on).stdin(Stdio::null());
+    program.args(subjects(checkout, name)?);
+    let said = command::ask(&mut program)?;
+    let lines = String::from_utf8_lossy(&said);
+    let findings = lines.lines().map(|line| {
+        serde_json::from_str(line).map_err(|error| Failure::new(format!("`{line}`: {error}")))
+    });
+    findings.collect()
 }
 
 /// What a program must be told besides: where the command is, and the servers of others.

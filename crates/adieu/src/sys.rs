@@ -86,6 +86,24 @@ pub(crate) fn cloak(socket: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> 
     }
 }
 
+/// Reads what has come in on a socket into the room of the buffer: how much, 0 at its end.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn receive(
+    socket: std::os::fd::BorrowedFd<'_>,
+    buffer: &mut tokio::io::ReadBuf<'_>,
+) -> std::io::Result<usize> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: nothing is taken out of the room, which may never have been written to.
+    let room = unsafe { buffer.unfilled_mut() };
+    // SAFETY: the descriptor is open for the call, which writes to that room alone and no more than fits.
+    let read = unsafe { libc::recv(socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), 0) };
+    let count = usize::try_from(read).map_err(|_| std::io::Error::last_os_error())?;
+    // SAFETY: the kernel has written so many bytes.
+    unsafe { buffer.assume_init(count) };
+    buffer.advance(count);
+    Ok(count)
+}
+
 /// Whether somebody else has this file open, which was opened here for writing; also where that cannot be known.
 ///
 /// The kernel lends a file to one writer only while nobody else has it. Whoever opened it during that moment would make

@@ -99,9 +99,17 @@ macro_rules! read_now {
     ($stream:ident, $buf:ident) => {{
         let mut read = Err(io::ErrorKind::WouldBlock.into());
         let _ = $stream.try_io(Interest::READABLE, || {
-            read = $stream.try_read_buf($buf);
-            match read {
+            // Not by the runtime's own read, which would ask again what was asked for this one.
+            #[cfg(unix)]
+            let now = crate::sys::receive(std::os::fd::AsFd::as_fd($stream), $buf);
+            #[cfg(not(unix))]
+            let now = $stream.try_read_buf($buf);
+            read = now;
+            match &read {
                 Ok(1..) if LESS_MEANS_EMPTY && $buf.remaining() > 0 => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     Err(io::ErrorKind::WouldBlock.into())
                 }
                 _ => Ok(()),
