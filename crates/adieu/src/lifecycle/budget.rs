@@ -109,9 +109,10 @@ impl Budget {
         }
     }
 
-    /// What is left when somebody in `phase` still waits for a turn at `now`, and the phase should be over.
+    /// What is left when somebody in `phase` still waits for a turn at `now`, and the phase should be over: at its very
+    /// limit there is no turn left either.
     pub(super) fn overrun(&self, phase: Phase, now: Time) -> Self {
-        if now <= self.limit(phase) {
+        if now < self.limit(phase) {
             return self.clone();
         }
         let mut late = self.entered(phase, now);
@@ -330,6 +331,15 @@ mod tests {
             for (deadline, after) in deadlines.into_iter().zip(to_come) {
                 prop_assert!(deadline <= turns.deadline(after));
             }
+        }
+    }
+
+    #[test]
+    fn who_waits_at_the_very_limit_of_a_phase_still_has_a_turn() {
+        let budget = Budget::divide(Duration::ZERO, Duration::from_secs(20), Demand::default());
+        for phase in [Phase::Announce, Phase::Cancel, Phase::Save] {
+            let now = budget.limit(phase);
+            assert!(budget.overrun(phase, now).limit(phase) > now, "{phase:?}");
         }
     }
 
