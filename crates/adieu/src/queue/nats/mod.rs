@@ -16,6 +16,7 @@ use async_nats::jetstream::{self, AckKind, Context, Message};
 use async_nats::{Client, Event, HeaderMap};
 use futures_util::future::try_join_all;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::pull::Puller;
 use super::contract::{Delivery, Queue};
@@ -43,7 +44,7 @@ pub struct NatsQueue {
     server: String,
     client: Client,
     context: Context,
-    connections: watch::Receiver<u64>,
+    connected: watch::Receiver<Instant>,
     puller: Puller,
     lease: Duration,
 }
@@ -133,7 +134,7 @@ impl NatsQueue {
             server: self.server.clone(),
             client: self.client.clone(),
             context: self.context.clone(),
-            connections: self.connections.clone(),
+            connected: self.connected.clone(),
         }
     }
 
@@ -170,7 +171,7 @@ struct Site {
     client: Client,
     context: Context,
     /// Counts them; see [`Puller`].
-    connections: watch::Receiver<u64>,
+    connected: watch::Receiver<Instant>,
 }
 
 impl Site {
@@ -186,12 +187,12 @@ impl Site {
             options,
             what: server,
         } = Address::read(url).await?;
-        let (count, connections) = watch::channel(0);
-        let count = Arc::new(count);
+        let (tell, connected) = watch::channel(Instant::now());
+        let tell = Arc::new(tell);
         let connect = options
             .event_callback(move |event| {
                 if matches!(event, Event::Connected) {
-                    count.send_modify(|count| *count += 1);
+                    tell.send_replace(Instant::now());
                 }
                 std::future::ready(())
             })
@@ -209,7 +210,7 @@ impl Site {
             server,
             client,
             context,
-            connections,
+            connected,
         })
     }
 
@@ -255,14 +256,14 @@ impl Site {
             self.client.clone(),
             self.context.clone(),
             (name, CONSUMER),
-            self.connections.clone(),
+            self.connected.clone(),
         );
         Ok(NatsQueue {
             name: self.name,
             server: self.server,
             client: self.client,
             context: self.context,
-            connections: self.connections,
+            connected: self.connected,
             puller,
             lease,
         })

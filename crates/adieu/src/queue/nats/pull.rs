@@ -13,14 +13,17 @@ use async_nats::{Client, StatusCode, Subscriber};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::BoxError;
 use crate::stop::Stop;
 
 /// How long a request waits at the server before it is made anew. One that is lost with its server is made anew when the
 /// connection is; this is for whatever else may happen.
-const TURN: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long the first one waits on a new connection. A server that has just come back takes requests before it knows
+/// its streams again, and forgets them.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -30,8 +33,8 @@ pub(super) struct Puller {
     client: Client,
     context: Context,
     subject: String,
-    /// Changes with every new connection: what was asked over the old one may be forgotten.
-    connections: watch::Receiver<u64>,
+    /// When the connection was made. Changes with every new one: what was asked over the old one may be forgotten.
+    connected: watch::Receiver<Instant>,
 }
 
 /// What came in answer to a request.
@@ -48,13 +51,13 @@ impl Puller {
         client: Client,
         context: Context,
         (stream, consumer): (&str, &str),
-        connections: watch::Receiver<u64>,
+        connected: watch::Receiver<Instant>,
     ) -> Self {
         Self {
             client,
             context,
             subject: format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"),
-            connections,
+            connected,
         }
     }
 
@@ -78,10 +81,12 @@ impl Puller {
 
     /// Waits for one job; none, if the service stops or it is time to ask anew.
     pub(super) async fn wait(&self, stop: &Stop) -> Result<Option<Message>, BoxError> {
-        let request = format!(r#"{{"batch":1,"expires":{}}}"#, TURN.as_nanos());
+        let turn = turn(self.connected.borrow().elapsed());
+        let request = format!(r#"{{"batch":1,"expires":{}}}"#, turn.as_nanos());
         let (mut answers, mut connections, inbox) = self.ask(request, Some(1)).await?;
-        let heard = stop.until(self.next(&mut answers, &mut connections)).await;
-        match heard.transpose()? {
+        // A server that has forgotten the request does not say when it is over either.
+        let next = timeout(turn + SHORTEST, self.next(&mut answers, &mut connections));
+        match stop.until(next).await.and_then(Result::ok).transpose()? {
             Some(Word::Job(job)) => return Ok(Some(*job)),
             Some(Word::Over) => return Ok(None),
             // It is not wanted any more, or may be forgotten; or a job is on its way.
@@ -99,8 +104,8 @@ impl Puller {
         &self,
         request: String,
         answers: Option<u64>,
-    ) -> Result<(Subscriber, watch::Receiver<u64>, String), BoxError> {
-        let mut connections = self.connections.clone();
+    ) -> Result<(Subscriber, watch::Receiver<Instant>, String), BoxError> {
+        let mut connections = self.connected.clone();
         connections.mark_unchanged();
         let inbox = self.client.new_inbox();
         let mut subscriber = self.client.subscribe(inbox.clone()).await?;
@@ -117,7 +122,7 @@ impl Puller {
     async fn next(
         &self,
         answers: &mut Subscriber,
-        connections: &mut watch::Receiver<u64>,
+        connections: &mut watch::Receiver<Instant>,
     ) -> Result<Word, BoxError> {
         let reconnected = pin!(connections.changed());
         let message = match select(answers.next(), reconnected).await {
@@ -139,6 +144,23 @@ impl Puller {
         jetstream::Message {
             message,
             context: self.context.clone(),
+        }
+    }
+}
+
+/// The longer a connection lasts, the longer a request on it may wait.
+fn turn(connected: Duration) -> Duration {
+    connected.clamp(SHORTEST, LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_young_connection_is_not_trusted_for_long() {
+        for (age, seconds) in [(0, 1), (1, 1), (2, 2), (7, 7), (60, 60), (3_600, 60)] {
+            assert_eq!(turn(Duration::from_secs(age)).as_secs(), seconds);
         }
     }
 }
