@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use adieu::{App, Cause, Exit, Notice, Phase, Report, StopSignal};
+use adieu::{App, Cause, Exit, Notice, Report, StopSignal};
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -117,15 +117,6 @@ impl Shared {
         }
     }
 
-    /// Whether the stop has begun and the command is still there.
-    fn hurries(&self) -> bool {
-        let state = self.state();
-        state
-            .current
-            .as_ref()
-            .is_some_and(|it| !it.process.has_ended())
-    }
-
     /// The command hears of the stop.
     pub(super) fn tell(&self, current: &Generation) {
         self.was_told.store(true, Ordering::Relaxed);
@@ -140,16 +131,21 @@ impl Shared {
         }
     }
 
-    /// Somebody is in a hurry before the command has heard of the stop, as in the pre-stop: it is told, and has a
+    /// Somebody is in a hurry. A command that has not heard of the stop yet, as in the pre-stop, is told, and has a
     /// moment. Dropped half-way, it has been told.
     async fn tell_in_a_hurry(&self) {
         let current = self.state().current.clone();
-        if let Some(current) = current.filter(|it| !it.process.has_ended())
-            && !self.was_told.load(Ordering::Relaxed)
-        {
-            self.tell(&current);
-            let _ = tokio::time::timeout(MOMENT, self.family.alone()).await;
+        let Some(current) = current.filter(|it| !it.process.has_ended()) else {
+            return;
+        };
+        if self.was_told.load(Ordering::Relaxed) {
+            return log::warn("in a hurry: SIGKILL to whoever is left");
         }
+        log::warn(format_args!(
+            "in a hurry: the command has {MOMENT:?}, then SIGKILL to whoever is left"
+        ));
+        self.tell(&current);
+        let _ = tokio::time::timeout(MOMENT, self.family.alone()).await;
     }
 
     /// The stop had to kill.
@@ -272,18 +268,6 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
             "start number {} in {} ms",
             restarts + 1,
             delay.as_millis()
-        )),
-        Notice::Phase {
-            phase: Phase::Cancel,
-            ..
-        } if shared.hurries() && shared.was_told.load(Ordering::Relaxed) => {
-            log::warn("in a hurry: SIGKILL to whoever is left");
-        }
-        Notice::Phase {
-            phase: Phase::Cancel,
-            ..
-        } if shared.hurries() => log::warn(format_args!(
-            "in a hurry: the command has {MOMENT:?}, then SIGKILL to whoever is left"
         )),
         _ => {}
     }
