@@ -21,8 +21,7 @@ use crate::stop::Stop;
 /// How long a request waits at the server before it is made anew. One that is lost with its server is made anew when the
 /// connection is; this is for whatever else may happen.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long the first one waits on a new connection. A server that has just come back takes requests before it knows
-/// its streams again, and forgets them.
+/// How long the first one waits on a new connection: a server that has just come back may not know its streams yet.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(10);
