@@ -172,6 +172,14 @@ impl Family {
         *self.alone.borrow()
     }
 
+    /// Everybody below us but the guardian, the nearest first.
+    pub(super) fn below(&self) -> Vec<u32> {
+        let guardian = self.state().guardian.as_ref().map(Guardian::pid);
+        let mut all = descendants::of(std::process::id());
+        all.retain(|pid| Some(*pid) != guardian);
+        all
+    }
+
     /// Completes when there is nobody below us any more. Cancel-safe.
     pub(super) async fn alone(&self) {
         let _ = self.alone.subscribe().wait_for(|alone| *alone).await;
@@ -211,7 +219,7 @@ impl Family {
             for group in groups {
                 sys::kill_group(group, Signal::KILL);
             }
-            for pid in descendants::of(std::process::id()) {
+            for pid in self.below() {
                 sys::kill(pid, Signal::KILL);
             }
             // Those whose parents have just died are seen at the next look.

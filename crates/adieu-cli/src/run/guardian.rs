@@ -31,6 +31,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Dropped, it does its work; to send it away is to [dismiss](Self::dismiss) it.
 pub(super) struct Guardian {
+    pid: u32,
     line: UnixStream,
     mark: OsString,
 }
@@ -45,7 +46,7 @@ impl Guardian {
         let (line, other_end) = UnixStream::pair()?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let mark = format!("{}-{}", process::id(), since.unwrap_or_default().as_nanos());
-        sys::detach(|| {
+        let pid = sys::detach(|| {
             if sys::withdraw(&other_end, NAME).is_ok() {
                 watch(other_end, &format!("{MARK}={mark}"));
             }
@@ -53,7 +54,11 @@ impl Guardian {
         // Nobody here waits for it.
         line.set_nonblocking(true)?;
         let mark = mark.into();
-        Ok(Some(Self { line, mark }))
+        Ok(Some(Self { pid, line, mark }))
+    }
+
+    pub(super) const fn pid(&self) -> u32 {
+        self.pid
     }
 
     pub(super) const fn mark(&self) -> &OsString {
@@ -80,7 +85,10 @@ impl Guardian {
         self.say(DISMISSED);
         let patient = self.line.set_nonblocking(false);
         if patient.is_ok() && self.line.set_read_timeout(Some(PATIENCE)).is_ok() {
-            let _ = self.line.read(&mut [0]);
+            let gone = self.line.read(&mut [0]);
+            if gone.is_ok() {
+                sys::see_off(self.pid);
+            }
         }
     }
 }

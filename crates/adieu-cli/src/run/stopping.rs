@@ -33,7 +33,7 @@ pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::R
     if timeout_at(kill_at, orderly).await.is_ok() {
         return Ok(());
     }
-    let left = who();
+    let left = who(shared);
     let grace = shared.options.grace;
     log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
     shared.set_killed();
@@ -64,9 +64,9 @@ async fn end_rest(shared: &Shared) {
     if shared.family.is_alone() {
         return;
     }
-    let rest = descendants::of(std::process::id());
+    let rest = shared.family.below();
     if !rest.is_empty() {
-        log::info(format_args!("SIGTERM to what it left: {}", who()));
+        log::info(format_args!("SIGTERM to what it left: {}", who(shared)));
     }
     for pid in rest {
         sys::kill(pid, Signal::TERM);
@@ -97,9 +97,9 @@ pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) ->
         return Ok(());
     }
     if good {
-        let rest = descendants::of(std::process::id());
+        let rest = shared.family.below();
         if !rest.is_empty() {
-            log::info(format_args!("waiting for what it left: {}", who()));
+            log::info(format_args!("waiting for what it left: {}", who(shared)));
         }
         if stop.until(shared.family.alone()).await.is_some() {
             return Ok(());
@@ -108,7 +108,7 @@ pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) ->
     if timeout(grace, end_rest(shared)).await.is_ok() {
         return Ok(());
     }
-    let left = who();
+    let left = who(shared);
     log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
     shared.set_killed();
     shared.family.kill_all().await;
@@ -116,9 +116,9 @@ pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) ->
 }
 
 /// Names, for people; not all of a crowd.
-fn who() -> String {
+fn who(shared: &Shared) -> String {
     const MOST: usize = 8;
-    let all = descendants::of(std::process::id());
+    let all = shared.family.below();
     let mut names: Vec<String> = all
         .iter()
         .take(MOST)

@@ -1,7 +1,7 @@
 //! The system calls that neither the standard library nor rustix has. The only file of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_long};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -103,26 +103,30 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
     Ok(spawned.process_group(0).spawn()?.id())
 }
 
-/// Does this in a process of its own that is no child of ours, and ends it. Only while there is one thread: of the
-/// others' locks the copy would have no owner.
-pub(super) fn detach(work: impl FnOnce()) -> io::Result<()> {
+/// Does this in a process of its own, and ends it. Its end is told to nobody and seen by no [`reap`], only by
+/// [`see_off`]. Only while there is one thread: of the others' locks the copy would have no owner.
+pub(super) fn detach(work: impl FnOnce()) -> io::Result<u32> {
+    // All zero: a copy of this process that sends no signal when it ends. `libc::fork` is more than that: it asks all
+    // allocators first, and an end that is signalled is one to wait for.
+    const NOTHING: c_long = 0;
     // SAFETY: with one thread the copy is as whole as we are; the exit runs nothing that is ours to run.
-    let between = unsafe {
-        let between = libc::fork();
-        if between == 0 {
-            if libc::fork() == 0 {
-                work();
-            }
+    let pid = unsafe {
+        let pid = libc::syscall(libc::SYS_clone, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING);
+        if pid == 0 {
+            work();
             libc::_exit(0);
         }
-        between
+        pid
     };
-    if between == -1 {
-        return Err(io::Error::last_os_error());
+    u32::try_from(pid).map_err(|_| io::Error::last_os_error())
+}
+
+/// Waits for the end of a process that was [detached](detach).
+pub(super) fn see_off(pid: u32) {
+    if let Ok(pid @ 1..) = i32::try_from(pid) {
+        // SAFETY: waits for a child of ours, and writes to nothing.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WCLONE) };
     }
-    // SAFETY: waits for a child of ours, and writes to nothing.
-    unsafe { libc::waitpid(between, std::ptr::null_mut(), 0) };
-    Ok(())
 }
 
 /// Takes this process out of everybody's way: it keeps this descriptor alone, no terminal, no folder and no signal.
@@ -140,7 +144,6 @@ pub(super) fn withdraw(keep: impl AsFd, name: &str) -> io::Result<()> {
         libc::chdir(c"/".as_ptr());
         let below = keep == 0 || libc::syscall(libc::SYS_close_range, 0, keep - 1, 0) == 0;
         if below && libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0) == 0 {
-            let_go_of_code();
             return Ok(());
         }
     }

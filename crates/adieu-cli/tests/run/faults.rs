@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{ADIEU, PATIENCE, Wrapper, children, ends, kill, state, until};
+use crate::support::{ADIEU, PATIENCE, Wrapper, children, ends, is_guardian, kill, state, until};
 
 #[tokio::test]
 async fn a_command_that_is_killed_is_reported() {
@@ -64,14 +64,14 @@ async fn nothing_outlives_the_wrapper() {
     assert!(ends(guardian, PATIENCE));
 }
 
-/// The guardian is nobody's child here, and goes with whom it guards.
+/// It holds nobody up, and goes with whom it guards.
 #[tokio::test]
 async fn the_guardian_is_in_nobodys_way() {
     let mut wrapper = Wrapper::start(&[], &["sh", "-c", "echo main $$; exec sleep 1000"]);
     let main: i32 = wrapper.line("main ").await.parse().unwrap();
     let pid = wrapper.subject.pid();
-    assert_eq!(children(pid), [main]);
     let guardian = guardian_of(pid);
+    assert_eq!(children(pid), [main]);
     let held = std::fs::read_dir(format!("/proc/{guardian}/fd")).unwrap();
     assert_eq!(held.count(), 1, "it holds the line to us, and nothing else");
     // As a service manager and a terminal send them to all.
@@ -92,9 +92,7 @@ fn guardian_of(wrapper: i32) -> i32 {
     let environment = std::fs::read(format!("/proc/{wrapper}/environ")).unwrap();
     let is_it = |pid: &i32| {
         let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-        read("comm") == b"adieu-guardian\n"
-            && read("cmdline") == words
-            && read("environ") == environment
+        is_guardian(*pid) && read("cmdline") == words && read("environ") == environment
     };
     let find = || {
         let all = std::fs::read_dir("/proc").unwrap();

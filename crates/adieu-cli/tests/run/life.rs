@@ -67,6 +67,7 @@ async fn the_end_comes_after_the_last_descendant() {
     // The command itself has ended, and its daemon has come to us.
     let said = wrapper.says("waiting for what it left: ").await;
     assert!(said.contains(&format!("({pid})")), "{said}");
+    assert!(!said.contains("guardian"), "none of theirs: {said}");
     wrapper.signal(Signal::TERM);
     wrapper.line("gone").await;
     let (code, said) = wrapper.code().await;

@@ -119,12 +119,18 @@ pub(crate) fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Those that it looks after: its guardian is none of them.
 pub(crate) fn children(pid: i32) -> Vec<i32> {
     let below = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     below
         .split_ascii_whitespace()
         .filter_map(|it| it.parse().ok())
+        .filter(|it| !is_guardian(*it))
         .collect()
+}
+
+pub(crate) fn is_guardian(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"adieu-guardian\n")
 }
 
 /// Waits until a process that is not our child has ended; whether it has.
