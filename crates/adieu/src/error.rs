@@ -85,11 +85,16 @@ impl Error {
     }
 
     /// Whether the program asked for something that cannot be (exit code 2), and not the world (1).
-    pub(crate) const fn is_misuse(&self) -> bool {
-        matches!(
-            self.kind,
-            ErrorKind::Duplicate { .. } | ErrorKind::Config { .. } | ErrorKind::NestedRuntime
-        )
+    pub(crate) fn is_misuse(&self) -> bool {
+        match &self.kind {
+            ErrorKind::Duplicate { .. } | ErrorKind::Config { .. } | ErrorKind::NestedRuntime => {
+                true
+            }
+            // What is no address at all.
+            #[cfg(feature = "net")]
+            ErrorKind::Listen { cause, .. } => cause.kind() == std::io::ErrorKind::InvalidInput,
+            _ => false,
+        }
     }
 }
 
@@ -111,11 +116,12 @@ impl fmt::Display for Error {
             ErrorKind::System { what, .. } => f.write_str(what),
             ErrorKind::SetupPanicked(panic) => write!(f, "setup {panic}"),
             #[cfg(feature = "net")]
-            ErrorKind::Listen { name, address, holder, .. } => {
+            ErrorKind::Listen { name, address, holder, cause } => {
                 write!(f, "`{name}` cannot listen on {address}")?;
-                match holder {
-                    Some(holder) => write!(f, ", which {holder} holds: stop that, or choose another address"),
-                    None => Ok(()),
+                match (holder, crate::net::advice(address, cause.kind())) {
+                    (Some(holder), _) => write!(f, ", which {holder} holds: stop that, or choose another address"),
+                    (None, Some(advice)) => write!(f, " ({advice})"),
+                    (None, None) => Ok(()),
                 }
             }
             #[cfg(feature = "tls")]

@@ -123,3 +123,29 @@ async fn a_port_that_is_taken_is_an_error_that_names_it_and_its_holder() {
         "{text}"
     );
 }
+
+/// What is no address is a mistake in the configuration, and not the world's; either way it says what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_cannot_be_says_what_to_do() {
+    let long = format!("unix:/tmp/{}", "x".repeat(200));
+    for (address, code, words) in [
+        ("nonsense", 2, "an address is HOST:PORT"),
+        ("127.0.0.1:99999", 2, "an address is HOST:PORT"),
+        ("unix:", 2, "1 to 107 bytes"),
+        (&*long, 2, "1 to 107 bytes"),
+        ("192.0.2.1:0", 1, "does not have that address"),
+        ("unix:/nowhere/at/all", 1, "make its directory first"),
+    ] {
+        let report = scope("sockets")
+            .run(async |app: &mut App| {
+                let listener = app.listen("web", address).await?;
+                app.http(listener, Router::new());
+                Ok(())
+            })
+            .await;
+        let text = report.to_string();
+        assert_eq!(report.exit_code(), code, "{text}");
+        let whole = format!("`web` cannot listen on {address} (");
+        assert!(text.contains(&whole) && text.contains(words), "{text}");
+    }
+}

@@ -94,6 +94,8 @@ impl Listen {
             Some(inherited) => inherited,
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
+                    // The kernel would make one up.
+                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into())),
                     Some(path) => match platform::bind_unix(path.as_ref()) {
                         Ok(socket) => (Bound::Unix(socket), Some(path.into())),
                         Err(cause) => return Err(failed(cause)),
@@ -249,6 +251,29 @@ impl fmt::Debug for Listener {
             .field("address", &self.local_addr())
             .finish()
     }
+}
+
+/// What to do about an address that cannot be listened on.
+pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static str> {
+    let is_file = address.starts_with("unix:");
+    Some(match problem {
+        io::ErrorKind::InvalidInput if is_file => {
+            "the path of a socket has 1 to 107 bytes: choose a shorter one"
+        }
+        io::ErrorKind::InvalidInput => {
+            "an address is HOST:PORT, as in 127.0.0.1:8080, or unix:PATH"
+        }
+        io::ErrorKind::AddrInUse => "somebody else does: end it, or choose another address",
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address: 0.0.0.0 is all it has"
+        }
+        io::ErrorKind::NotFound if is_file => "make its directory first",
+        io::ErrorKind::PermissionDenied if is_file => "its directory is not ours to write in",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE: choose one above"
+        }
+        _ => return None,
+    })
 }
 
 async fn bind_tcp(address: &str) -> io::Result<Bound> {

@@ -40,6 +40,7 @@ pub(crate) use estate::Keeper;
 pub(crate) use inherit::{Heirloom, Origin};
 #[cfg(feature = "admin")]
 pub(crate) use listen::Listening;
+pub(crate) use listen::advice;
 pub use listen::{Listen, Listener};
 pub(crate) use platform::inherited;
 pub(crate) use stream::Stream;
