@@ -3,7 +3,7 @@
 //! The handler knows nothing of the stop: when it comes, what the client has sent is read to its end, and then
 //! reading ends as if the client had hung up.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use adieu::Conn;
@@ -23,7 +23,10 @@ struct Options {
 
 fn main() -> adieu::Report {
     let options = Options::parse();
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
     let mut service = adieu::service("echo");
     if let Some(grace) = options.grace {
         service = service.grace(grace);

@@ -5,7 +5,7 @@
 
 mod routes;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,7 +48,10 @@ struct Options {
 
 fn main() -> adieu::Report {
     let options = Options::parse();
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
     let mut service = adieu::service("web");
     if let Some(grace) = options.grace {
         service = service.grace(grace);

@@ -85,7 +85,10 @@ impl Shop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => match line.split_once(words) {
                     Some((_, rest)) => return rest.trim().to_owned(),
-                    None => seen.push(line),
+                    None => {
+                        assert!(!line.contains('\x1b'), "colours are for terminals: {line}");
+                        seen.push(line);
+                    }
                 },
                 Err(_) => panic!("`{words}` never came: {seen:#?}"),
             }

@@ -68,6 +68,7 @@ impl Server {
         // Its report stands at the end; what comes before can be long.
         let report: Vec<_> = end.errors.lines().rev().take(12).collect();
         assert!(end.status.success(), "{} {report:#?}", end.status);
+        assert!(!end.errors.contains('\x1b'), "colours are for terminals");
         end
     }
 }
