@@ -91,6 +91,8 @@ async fn listen(stage: &Stage<'_>, run: &Run) -> io::Result<Heard> {
         .held(run, Duration::from_millis(700))
         .unwrap_or_else(|| request.clone());
     heard.asked.insert(h2.request(&first, run.place.tls).await?);
+    // Its settings, which it says first and which a client has acknowledged long before any stop.
+    timeout_at(Instant::now() + PATIENCE, h2.next()).await??;
     run.let_arrive().await;
     heard.signal = Some(run.stop());
     let until = Instant::now() + stage.idle_stop() + PATIENCE;
@@ -143,9 +145,6 @@ fn judge(heard: &Heard, allowed: u64) -> Result<String, String> {
     else {
         return Err("the connection ended without a GOAWAY".to_owned());
     };
-    if reason != 0 {
-        return Err(format!("the GOAWAY gives an error as its reason: {reason}"));
-    }
     let lost = heard
         .asked
         .iter()
@@ -159,8 +158,11 @@ fn judge(heard: &Heard, allowed: u64) -> Result<String, String> {
     }
     if first != EVERYTHING {
         return Err(format!(
-            "one GOAWAY, of stream {first}: what is on its way is refused without a warning"
+            "its first GOAWAY is of stream {first}: what is on its way is refused without a warning"
         ));
+    }
+    if reason != 0 {
+        return Err(format!("the GOAWAY gives an error as its reason: {reason}"));
     }
     if heard.goaways.len() < 2 {
         return Err(
@@ -205,7 +207,9 @@ mod tests {
         assert!(judge(&heard(&two, &[1, 3], &[1, 3]), 0).is_ok());
         for (bad, words) in [
             (heard(&[], &[1], &[1]), "without a GOAWAY"),
-            (heard(&[(1, 0)], &[1], &[1]), "one GOAWAY"),
+            (heard(&[(1, 0)], &[1], &[1]), "first GOAWAY is of stream 1"),
+            // What comes of the first one is not the first thing to say.
+            (heard(&[(1, 0), (1, 1)], &[1], &[1]), "of stream 1"),
             (heard(&[(EVERYTHING, 0)], &[1], &[1]), "never followed"),
             (heard(&two, &[1, 3], &[1]), "stream 3 was not answered"),
             (heard(&[(EVERYTHING, 0), (3, 2)], &[1], &[1]), "an error"),
