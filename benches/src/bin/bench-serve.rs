@@ -43,7 +43,7 @@ fn main() -> io::Result<()> {
                 tokio::spawn(echo(socket));
             }
         }),
-        _ => compare(rounds(40)),
+        _ => compare(rounds(120)),
     }
 }
 
