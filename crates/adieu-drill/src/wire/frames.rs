@@ -110,7 +110,8 @@ impl H2 {
         Ok(stream)
     }
 
-    /// The next frame. What a client must answer for the connection to go on is answered here, save a PING.
+    /// The next frame. What a client must answer for the connection to go on is answered here, save a PING. Whether the
+    /// answer can be sent is no matter: what the server said before it closed is still to be read.
     pub(crate) async fn next(&mut self) -> io::Result<Frame> {
         let mut head = [0; 9];
         self.connection.read_exact(&mut head).await?;
@@ -127,14 +128,15 @@ impl H2 {
             payload,
         };
         if frame.kind == Frame::SETTINGS && !frame.is_ack() {
-            self.send(Frame::SETTINGS, Frame::ACK, 0, &[]).await?;
+            let _ = self.send(Frame::SETTINGS, Frame::ACK, 0, &[]).await;
         }
         if frame.kind == Frame::DATA && length > 0 {
             let update = u32::try_from(length).unwrap_or_default().to_be_bytes();
-            self.send(Frame::WINDOW_UPDATE, 0, 0, &update).await?;
+            let _ = self.send(Frame::WINDOW_UPDATE, 0, 0, &update).await;
             if !frame.ends_stream() {
-                self.send(Frame::WINDOW_UPDATE, 0, frame.stream, &update)
-                    .await?;
+                let _ = self
+                    .send(Frame::WINDOW_UPDATE, 0, frame.stream, &update)
+                    .await;
             }
         }
         Ok(frame)
@@ -190,5 +192,27 @@ mod tests {
             payload: vec![0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2],
         };
         assert_eq!(frame.goaway(), Some((0x7fff_ffff, 2)));
+    }
+
+    #[tokio::test]
+    async fn what_was_said_before_the_end_is_heard() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = Target::tcp(listener.local_addr().unwrap());
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_exact(&mut [0; 24 + 9]).await.unwrap();
+            let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+            let goaway = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+            stream.write_all(&settings).await.unwrap();
+            stream.write_all(&goaway).await.unwrap();
+        };
+        let ((), h2) = tokio::join!(server, H2::open(&target));
+        let mut h2 = h2.unwrap();
+        // Until it is known here that nobody reads any more.
+        while h2.send(Frame::PING, 0, 0, &[0; 8]).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(h2.next().await.unwrap().kind, Frame::SETTINGS);
+        assert_eq!(h2.next().await.unwrap().goaway(), Some((1, 0)));
     }
 }
