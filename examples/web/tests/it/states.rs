@@ -308,7 +308,7 @@ fn h2_no_pong(live: &mut Live, over: Over) {
 /// Answers the PING, and then goes on asking and keeps its side open.
 fn h2_ignores_goaway(live: &mut Live, over: Over) {
     let mut h2 = H2::connect(live, over);
-    h2.ask(1, "/slow?ms=300", true);
+    h2.ask(1, "/slow?ms=1000", true);
     live.stop();
     h2.expect("the second GOAWAY", |frame| frame.last_stream() == Some(1));
     h2.ask(3, "/", true);

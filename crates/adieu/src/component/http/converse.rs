@@ -84,9 +84,10 @@ pub(super) async fn connection<S, B>(
             .max_header_list_size(u32::try_from(facts.limits.head_size).unwrap_or(u32::MAX))
             .serve_connection(io, desk);
         let mut told = false;
-        // The first GOAWAY refuses nothing; hyper sends the second, with the last stream, a round trip later.
+        // Until then the client has only been told to go elsewhere, and whatever it still sends is served. Then hyper
+        // says it once more, and a round trip later which stream was the last.
         let turn = |conn: Pin<&mut hyper::server::conn::http2::Connection<_, _, _>>| {
-            if !std::mem::replace(&mut told, true) {
+            if facts.is_time_to_draw_the_line() && !std::mem::replace(&mut told, true) {
                 conn.graceful_shutdown();
             }
         };

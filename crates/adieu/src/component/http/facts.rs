@@ -228,6 +228,11 @@ impl Facts {
         self.track.state()
     }
 
+    /// Whether no further stream of an HTTP/2 client is to be taken.
+    pub(super) fn is_time_to_draw_the_line(&self) -> bool {
+        self.server.tide() == Tide::Ebb || self.track.has_hung_up()
+    }
+
     /// Whether it is time to tell an HTTP/2 client to go elsewhere: not before it got its first answer, or a
     /// client that connects during the announcement would find no server that talks to it.
     pub(super) fn is_time_to_turn(&self) -> bool {

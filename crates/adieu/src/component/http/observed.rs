@@ -5,6 +5,8 @@
 //!   itself, and we say a last word.
 //! - The last word to an HTTP/1 client is a 408: a request that crosses our goodbye on the way gets an answer
 //!   which tells the client to try again, instead of a reset.
+//! - An HTTP/2 client is told with a GOAWAY to go elsewhere, long before one that names the last stream. The protocol
+//!   would send both within a round trip, and requests that are only on their way out of the client would be refused.
 //! - The last word to an HTTP/2 client that is cut is a GOAWAY with the last stream that was seen.
 //! - A WebSocket gets a close frame put between two frames of its handler.
 
@@ -20,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::facts::Facts;
 use super::heads::Heads;
 use super::line::Line;
-use super::streams::Streams;
+use super::streams::{ANNOUNCEMENT, Streams};
 use super::track::Stage;
 use crate::net::{Stream, Tide};
 
@@ -35,6 +37,7 @@ pub(super) struct Observed {
     heads: Heads,
     /// For HTTP/2.
     streams: Option<Box<Streams>>,
+    announcement: Announcement,
     last_word: &'static [u8],
     ending: Ending,
 }
@@ -46,6 +49,16 @@ enum Way {
     Shared(Line),
     /// Only while it becomes one.
     Nowhere,
+}
+
+/// How far the GOAWAY that refuses nothing has come.
+#[derive(Clone, Copy)]
+enum Announcement {
+    Due,
+    /// What is left of it.
+    Saying(&'static [u8]),
+    Flushing,
+    Said,
 }
 
 /// How far the end has come.
@@ -67,6 +80,7 @@ impl Observed {
             prefix: Bytes::new(),
             heads: Heads::default(),
             streams: None,
+            announcement: Announcement::Due,
             last_word: b"",
             ending: Ending::No,
         }
@@ -80,6 +94,48 @@ impl Observed {
     /// The protocol is HTTP/2.
     pub(super) fn speaks_http2(&mut self) {
         self.streams = Some(Box::new(Streams::new()));
+    }
+
+    /// Tells an HTTP/2 client to go elsewhere, when it is time and no frame is half written. Not ready while it is
+    /// half said itself.
+    fn announce(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.announcement {
+                Announcement::Due => {
+                    let is_between = self.streams.as_deref().is_some_and(Streams::is_between);
+                    let is_time = self.facts.is_time_to_turn();
+                    if !is_between || !is_time || self.facts.is_time_to_draw_the_line() {
+                        return Poll::Ready(Ok(()));
+                    }
+                    self.announcement = Announcement::Saying(ANNOUNCEMENT);
+                }
+                Announcement::Saying([]) => self.announcement = Announcement::Flushing,
+                Announcement::Saying(left) => {
+                    let written = ready!(self.stream(|stream| stream.poll_write(cx, left)))?;
+                    self.announcement = Announcement::Saying(&left[written..]);
+                }
+                Announcement::Flushing => {
+                    ready!(self.stream(|stream| stream.poll_flush(cx)))?;
+                    self.announcement = Announcement::Said;
+                }
+                Announcement::Said => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// What stands before an announcement that the protocol wants to make, and we have made already.
+    fn once_more_in<'a>(&self, bytes: &'a [io::IoSlice<'_>]) -> Option<&'a [u8]> {
+        let (Announcement::Flushing | Announcement::Said) = self.announcement else {
+            return None;
+        };
+        // It comes in one piece with whatever the protocol has to say at that moment, as all but bodies do.
+        let first = bytes.iter().find(|slice| !slice.is_empty())?;
+        let at = self.streams.as_deref()?.announcement_in(first)?;
+        first.get(..at)
+    }
+
+    const fn is_announcing(&self) -> bool {
+        matches!(self.announcement, Announcement::Saying(_))
     }
 
     /// Does something to the stream, which is locked for that long if it is shared.
@@ -193,6 +249,10 @@ impl AsyncRead for Observed {
             this.last_word = TRY_AGAIN;
             return Poll::Ready(Ok(()));
         }
+        if this.streams.is_some() {
+            // What there is no room for now is said at the next look; if the client is gone, the read tells.
+            let _ = this.announce(cx);
+        }
         let before = buf.filled().len();
         ready!(this.stream(|stream| stream.poll_read(cx, buf)))?;
         let read = &buf.filled()[before..];
@@ -226,9 +286,16 @@ impl AsyncWrite for Observed {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if this.is_announcing() {
+            ready!(this.announce(cx))?;
+        }
         let result = match this.line() {
             Some(line) => this.write_to(&line, cx, bytes),
-            None => this.stream(|stream| stream.poll_write_vectored(cx, bytes)),
+            None => match this.once_more_in(bytes) {
+                Some([]) => Poll::Ready(Ok(ANNOUNCEMENT.len())),
+                Some(before) => this.stream(|stream| stream.poll_write(cx, before)),
+                None => this.stream(|stream| stream.poll_write_vectored(cx, bytes)),
+            },
         };
         this.written(&result);
         if let (Some(streams), Poll::Ready(Ok(count))) = (&mut this.streams, &result) {
@@ -298,7 +365,8 @@ impl Drop for Observed {
     fn drop(&mut self) {
         // Half a head ends in an error, after which nobody asks us to say the last word; who is cut is not asked
         // either. It is short: if there is no room for it the client does not read anyway.
-        let line = self.streams.take().and_then(|streams| streams.line());
+        let streams = self.streams.take().filter(|_| !self.is_announcing());
+        let line = streams.and_then(|streams| streams.line());
         let cut = self.facts.was_cut.load(Relaxed) || self.facts.server.core.stop.is_cancelling();
         let word = match &line {
             Some(line) if cut => line,

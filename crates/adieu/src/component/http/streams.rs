@@ -10,9 +10,13 @@ const GOAWAY: u8 = 7;
 const PREFACE: u32 = 24;
 /// Every frame's.
 const HEADER: usize = 9;
+/// A GOAWAY that refuses nothing: the last stream is the last one there can be.
+pub(super) const ANNOUNCEMENT: &[u8; 17] = &[
+    0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0,
+];
 
 /// One direction of a connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Frames {
     /// Bytes to go before the next header.
     skip: u32,
@@ -92,13 +96,39 @@ impl Streams {
             .advance(bytes, |kind, _| *goaways += u32::from(kind == GOAWAY));
     }
 
+    /// Where the protocol's own announcement begins in what it wants to write, if it does.
+    pub(super) fn announcement_in(&self, mut bytes: &[u8]) -> Option<usize> {
+        let mut frames = self.server.clone();
+        let mut at = 0;
+        loop {
+            if frames.is_between() && bytes.starts_with(ANNOUNCEMENT) {
+                return Some(at);
+            }
+            // To the end of the frame, or of its header, whose length is then known.
+            let most = usize::try_from(frames.skip).unwrap_or(usize::MAX);
+            let step = if most > 0 {
+                most
+            } else {
+                HEADER - frames.count
+            };
+            let (passed, rest) = bytes.split_at_checked(step)?;
+            frames.advance(passed, |_, _| {});
+            (at, bytes) = (at + step, rest);
+        }
+    }
+
+    /// Whether a frame of our own can be put in here.
+    pub(super) const fn is_between(&self) -> bool {
+        self.server.is_between()
+    }
+
     /// The GOAWAY that draws the line, without an error; `None` if it is drawn, or would stand inside of a frame.
     pub(super) fn line(&self) -> Option<[u8; 17]> {
         // The protocol's first one refuses nothing, its second one draws the line.
         if self.goaways > 1 || !self.server.is_between() {
             return None;
         }
-        let mut frame = [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut frame = *ANNOUNCEMENT;
         frame[9..13].copy_from_slice(&self.last.to_be_bytes());
         Some(frame)
     }
@@ -129,6 +159,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn finds_the_announcement_between_frames_and_nowhere_else(
+            before in prop::collection::vec(0_usize..40, 0..6),
+            inside in any::<bool>(),
+            written in 0_usize..300,
+        ) {
+            // What looks like one inside of another frame is none.
+            let mut bytes: Vec<u8> = before.iter().flat_map(|payload| frame(0, 1, *payload)).collect();
+            if inside {
+                bytes.extend(frame(0, 1, 0));
+                let start = bytes.len() - HEADER;
+                bytes[start + 2] = 17;
+                bytes.extend(ANNOUNCEMENT);
+            }
+            let at = bytes.len();
+            let mut streams = Streams::new();
+            let written = written.min(at);
+            streams.written(&bytes[..written]);
+            prop_assert_eq!(streams.announcement_in(&bytes[written..]), None);
+            bytes.extend(ANNOUNCEMENT);
+            prop_assert_eq!(streams.announcement_in(&bytes[written..]), Some(at - written));
+            bytes.extend(frame(6, 0, 8));
+            prop_assert_eq!(streams.announcement_in(&bytes[written..]), Some(at - written));
+        }
+
         #[test]
         fn knows_the_last_stream_and_the_end_of_every_frame_however_they_are_cut(
             frames in prop::collection::vec((0_u8..10, 0_u32..100, prop_oneof![0_usize..20, 16_000_usize..17_000]), 0..8),
