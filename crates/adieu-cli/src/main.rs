@@ -13,8 +13,6 @@ mod show;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Parsing makes millions of small allocations on all cores; see Cargo.toml.
 #[cfg(unix)]
 #[global_allocator]
@@ -25,7 +23,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match cli::Cli::parse().command {
+    match cli::Cli::read().command {
         cli::Command::Check(args) => check::run(&args),
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Drill(args) => drill::run(&args),

@@ -103,9 +103,9 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    pub(crate) fn new() -> Self {
+    /// For a runtime with so many threads.
+    pub(crate) fn new(threads: usize) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let threads = std::thread::available_parallelism().map_or(4, usize::from);
         let shards = (threads * 4).next_power_of_two().min(256);
         Self {
             number: u16::try_from(NUMBER.fetch_add(1, Ordering::Relaxed) & 0xffff).unwrap_or(0),
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_last_to_leave_says_so_only_when_watched() {
-        let roster = Roster::new();
+        let roster = Roster::new(2);
         let (a, b) = (
             roster.enter(entry("a")).unwrap(),
             roster.enter(entry("b")).unwrap(),
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn sealed_at_zero_and_not_before() {
-        let roster = Roster::new();
+        let roster = Roster::new(2);
         let a = roster.enter(entry("a")).unwrap();
         assert_eq!(roster.seal_when_idle(), Left::Unremarkable);
         let b = roster.enter(entry("b")).unwrap();
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn the_abandoned_are_named_once_and_wait_for_nobody() {
-        let roster = Roster::new();
+        let roster = Roster::new(2);
         let stuck = roster.enter(entry("stuck")).unwrap();
         let names =
             |found: Vec<Sighting>| found.into_iter().map(|task| task.name).collect::<Vec<_>>();
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn whoever_is_no_part_departs_at_once_and_a_part_in_two_steps() {
-        let roster = Roster::new();
+        let roster = Roster::new(2);
         let part = Entry {
             part: Some(PartId(7)),
             ..entry("part")
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn who_has_left_but_for_the_count_is_waited_for_when_the_rest_is_abandoned() {
-        let roster = Roster::new();
+        let roster = Roster::new(2);
         let (a, _b) = (
             roster.enter(entry("a")).unwrap(),
             roster.enter(entry("b")).unwrap(),
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_and_ids_find_their_task() {
-        let roster = Roster::new();
+        let roster = Roster::new(2);
         let places: Vec<_> = (0..1_000)
             .map(|_| roster.enter(entry("x")).unwrap())
             .collect();

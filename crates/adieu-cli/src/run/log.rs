@@ -22,23 +22,36 @@ enum Line {
 }
 
 struct Writer {
-    lines: SyncSender<Line>,
     quiet: bool,
+    /// Where lines go to be written, from the first one on; `None` if there can be no thread for it.
+    lines: OnceLock<Option<SyncSender<Line>>>,
 }
 
 static WRITER: OnceLock<Writer> = OnceLock::new();
 
-/// Starts the writer.
+/// From here on there is a writer. Its thread comes with the first line, or when [the command runs](attend): that is not
+/// to wait for it.
 pub(super) fn start(quiet: bool) {
+    let lines = OnceLock::new();
+    let _ = WRITER.set(Writer { quiet, lines });
+    let _ = tracing::subscriber::set_global_default(Deaf);
+}
+
+/// Has the thread now. Later there may be no room for one, and who has nothing to say yet may have it then.
+pub(super) fn attend() {
+    let _ = lines();
+}
+
+fn lines() -> Option<&'static SyncSender<Line>> {
+    WRITER.get()?.lines.get_or_init(begin).as_ref()
+}
+
+fn begin() -> Option<SyncSender<Line>> {
     let (lines, waiting) = mpsc::sync_channel(MOST);
     let started = thread::Builder::new()
         .name("adieu-log".into())
         .spawn(move || write_all(&waiting));
-    // Without a thread only what went wrong is said, by whoever says it: nothing will come of this run anyway.
-    if started.is_ok() {
-        let _ = WRITER.set(Writer { lines, quiet });
-    }
-    let _ = tracing::subscriber::set_global_default(Deaf);
+    started.ok().map(|_| lines)
 }
 
 fn write_all(waiting: &Receiver<Line>) {
@@ -53,24 +66,26 @@ fn write_all(waiting: &Receiver<Line>) {
 
 /// Waits until all is written, but not for ever.
 pub(super) fn flush(patience: Duration) {
-    if let Some(writer) = WRITER.get() {
+    if let Some(Some(lines)) = WRITER.get().and_then(|writer| writer.lines.get()) {
         let (done, written) = mpsc::sync_channel(1);
-        if writer.lines.try_send(Line::Flush(done)).is_ok() {
+        if lines.try_send(Line::Flush(done)).is_ok() {
             let _ = written.recv_timeout(patience);
         }
     }
 }
 
 pub(super) fn text(text: String) {
-    match WRITER.get() {
-        Some(writer) => drop(writer.lines.try_send(Line::Text(text))),
+    match lines() {
+        Some(lines) => drop(lines.try_send(Line::Text(text))),
+        // Without a thread only what went wrong is said, by whoever says it: nothing will come of this run anyway.
         None => drop(std::io::stderr().lock().write_all(text.as_bytes())),
     }
 }
 
 /// Something that is as it should be.
 pub(super) fn info(message: impl fmt::Display) {
-    if WRITER.get().is_some_and(|writer| !writer.quiet) {
+    let is_said = |writer: &Writer| !writer.quiet && !matches!(writer.lines.get(), Some(None));
+    if WRITER.get().is_some_and(is_said) {
         text(format!("adieu: {message}\n"));
     }
 }

@@ -163,7 +163,7 @@ impl Shared {
 }
 
 pub(super) fn run(options: Options) -> u8 {
-    // The log is a thread.
+    // Before there is any other thread.
     let guardian = Guardian::post();
     log::start(options.quiet);
     let guardian = guardian.unwrap_or_else(|error| {
@@ -245,7 +245,10 @@ async fn live(
 /// What the library says, as far as it matters here.
 fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
-        Notice::Running => sys::let_go_of_code(),
+        Notice::Running => {
+            log::attend();
+            sys::let_go_of_code();
+        }
         Notice::Stopping { cause } => {
             // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {
