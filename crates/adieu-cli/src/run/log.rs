@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tracing::{Event, Metadata, Subscriber, span};
 
+use super::sys;
+
 /// Lines that may wait to be written; more are dropped, and said to be.
 const MOST: usize = 256;
 
@@ -19,6 +21,8 @@ enum Line {
     Text(String),
     /// Everything before has been written.
     Flush(SyncSender<()>),
+    /// Start-up is over, also that of the thread.
+    Settle,
 }
 
 struct Writer {
@@ -29,7 +33,7 @@ struct Writer {
 
 static WRITER: OnceLock<Writer> = OnceLock::new();
 
-/// From here on there is a writer. Its thread comes with the first line, or when [the command runs](attend): that is not
+/// From here on there is a writer. Its thread comes with the first line, or when [the command runs](settle): that is not
 /// to wait for it.
 pub(super) fn start(quiet: bool) {
     let lines = OnceLock::new();
@@ -37,9 +41,12 @@ pub(super) fn start(quiet: bool) {
     let _ = tracing::subscriber::set_global_default(Deaf);
 }
 
-/// Has the thread now. Later there may be no room for one, and who has nothing to say yet may have it then.
-pub(super) fn attend() {
-    let _ = lines();
+/// The command runs. Has the thread now: later there may be no room for one. What start-up needed is let go of when the
+/// thread, too, is through with it.
+pub(super) fn settle() {
+    if let Some(lines) = lines() {
+        let _ = lines.try_send(Line::Settle);
+    }
 }
 
 fn lines() -> Option<&'static SyncSender<Line>> {
@@ -60,6 +67,7 @@ fn write_all(waiting: &Receiver<Line>) {
             // A closed standard error is nobody's problem.
             Line::Text(text) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
             Line::Flush(done) => drop(done.try_send(())),
+            Line::Settle => sys::let_go_of_code(),
         }
     }
 }

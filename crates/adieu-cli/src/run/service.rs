@@ -245,10 +245,7 @@ async fn live(
 /// What the library says, as far as it matters here.
 fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
-        Notice::Running => {
-            log::attend();
-            sys::let_go_of_code();
-        }
+        Notice::Running => log::settle(),
         Notice::Stopping { cause } => {
             // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {
