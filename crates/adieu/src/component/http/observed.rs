@@ -112,6 +112,9 @@ impl Observed {
                 Announcement::Saying([]) => self.announcement = Announcement::Flushing,
                 Announcement::Saying(left) => {
                     let written = ready!(self.stream(|stream| stream.poll_write(cx, left)))?;
+                    if written == 0 {
+                        return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                    }
                     self.announcement = Announcement::Saying(&left[written..]);
                 }
                 Announcement::Flushing => {
