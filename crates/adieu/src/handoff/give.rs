@@ -27,6 +27,8 @@ use crate::{panics, sys};
 const OPENING: Duration = Duration::from_secs(10);
 /// How long a next process that failed may take to end by itself.
 const ENDING: Duration = Duration::from_secs(2);
+/// How long one that was killed may take to be gone: a moment, unless the machine is very busy.
+const KILLED: Duration = Duration::from_millis(250);
 
 /// The hand-off of one service.
 #[derive(Default)]
@@ -131,7 +133,7 @@ impl HandOff {
     }
 
     /// This process is about to end: a next one that has not taken over must not outlive it. Waits for the number of
-    /// one that is just being started.
+    /// one that is just being started, and until it is gone.
     pub(crate) fn end_now(&self) {
         let state = self
             .started
@@ -140,7 +142,10 @@ impl HandOff {
             })
             .unwrap_or_else(PoisonError::into_inner);
         if let State::Waiting { pid, .. } | State::Ending { pid } = *state {
+            // Under the lock nobody reaps it, and the number is its own.
             sys::kill(pid);
+            drop(state);
+            wait(pid, KILLED);
         }
     }
 
@@ -472,9 +477,10 @@ mod tests {
             let mut child = Command::new("sleep").arg("20").spawn().expect("a child");
             handoff.started(Some((child.id(), channel)));
             ending.join().expect("it waits for the number");
-            child.wait()
+            child.try_wait().expect("a child")
         });
-        assert_eq!(status.expect("a status").signal(), Some(libc::SIGKILL));
+        let status = status.expect("it is gone when we go");
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
     }
 
     #[test]
