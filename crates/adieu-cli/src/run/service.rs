@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use adieu::{App, Cause, Exit, Notice, Report, StopSignal};
+use adieu::{App, Cause, Exit, Notice, Phase, Report, StopSignal};
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -254,14 +254,15 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
             // Any other stop follows from an end that was told.
             if let Cause::Signal(_) = cause {
                 log::info(format_args!("stopping: {cause}"));
-                if !shared.options.pre_stop.is_zero() {
-                    let pre_stop = shared.options.pre_stop;
-                    log::info(format_args!(
-                        "not ready any more; going on as before for {pre_stop:?}"
-                    ));
-                }
             }
         }
+        // None for a command that was never ready, and none for one that has ended.
+        Notice::Phase {
+            phase: Phase::Announce,
+            budget,
+        } if !budget.is_zero() => log::info(format_args!(
+            "not ready any more; going on as before for {budget:?}"
+        )),
         Notice::Restarting {
             restarts, delay, ..
         } => log::warn(format_args!(

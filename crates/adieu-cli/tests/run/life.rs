@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Wrapper, run, state};
+use crate::support::{Wrapper, children, kill, run, state};
 
 #[test]
 fn the_exit_code_is_the_commands() {
@@ -122,15 +122,24 @@ async fn a_second_interrupt_hurries() {
     );
 }
 
+const LONG_PRE_STOP: [&str; 6] = [
+    "--pre-stop",
+    "10m",
+    "--grace",
+    "20m",
+    "--health",
+    "127.0.0.1:0",
+];
+
 /// Before the command has heard of the stop, a hurry skips the wait and not the command's own end.
 #[tokio::test]
 async fn a_hurry_in_the_pre_stop_still_tells_the_command() {
     for (script, expected) in [(TELLS, 5), (STUBBORN, 137)] {
-        let options = ["--pre-stop", "10m", "--grace", "20m"];
-        let mut wrapper = Wrapper::start(&options, &["sh", "-c", script]);
+        let mut wrapper = Wrapper::start(&LONG_PRE_STOP, &["sh", "-c", script]);
         wrapper
             .line(if expected == 5 { "ready" } else { "other " })
             .await;
+        wrapper.ready().await;
         wrapper.signal(Signal::INT);
         wrapper.says("not ready any more").await;
         wrapper.signal(Signal::INT);
@@ -146,8 +155,7 @@ async fn the_stop_waits_for_the_pre_stop() {
     let mut wrapper = Wrapper::start(&options, &["sh", "-c", TELLS]);
     wrapper.line("ready").await;
     // What was never ready has nobody to wait for.
-    let address = wrapper.health().await;
-    assert_eq!(crate::health::health(address, "/readyz").0, 0);
+    wrapper.ready().await;
     let begun = std::time::Instant::now();
     wrapper.signal(Signal::TERM);
     wrapper.line("got term").await;
@@ -162,4 +170,30 @@ async fn the_stop_waits_for_the_pre_stop() {
         order.iter().all(Option::is_some) && order.is_sorted(),
         "{said}"
     );
+}
+
+/// Nobody is left whom a load balancer could send anything to, by mistake or not.
+#[tokio::test]
+async fn the_pre_stop_is_not_waited_for_once_the_command_has_ended() {
+    for (code, when) in [(3, "before"), (5, "while")] {
+        let mut wrapper = Wrapper::start(&LONG_PRE_STOP, &["sh", "-c", TELLS]);
+        wrapper.line("ready").await;
+        wrapper.ready().await;
+        if when == "while" {
+            wrapper.signal(Signal::TERM);
+            wrapper
+                .says("not ready any more; going on as before for 600s")
+                .await;
+        }
+        let signal = if code == 3 { Signal::QUIT } else { Signal::INT };
+        let below = children(wrapper.subject.pid());
+        kill(below[0], signal);
+        let (ended, said) = wrapper.code().await;
+        assert_eq!(ended, code, "{when}: {said}");
+        assert_eq!(
+            said.contains("going on as before"),
+            when == "while",
+            "{said}"
+        );
+    }
 }

@@ -92,6 +92,14 @@ impl Wrapper {
         address.and_then(|it| it.parse().ok()).expect("an address")
     }
 
+    /// Waits until it is ready, which is a moment after the command has begun. With `--health 127.0.0.1:0`.
+    pub(crate) async fn ready(&mut self) {
+        let address = self.health().await;
+        until("it is ready", || {
+            crate::health::health(address, "/readyz").0 == 0
+        });
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.subject.pid(), signal);
     }

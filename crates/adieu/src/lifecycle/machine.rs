@@ -190,8 +190,8 @@ impl Machine {
         // Nobody was ever sent here, so nobody has to be given time to go elsewhere.
         let was_ready = self.state == State::Running;
         let mut demand = demand(self.terms, self.parts.values().map(|part| part.role));
-        // Nor if another process serves them already.
-        if !was_ready || matches!(cause, Cause::HandedOver(_)) {
+        // Nor if another process serves them already, or nobody is left to serve them.
+        if !was_ready || matches!(cause, Cause::HandedOver(_)) || self.all_work_ended() {
             demand.lame_duck = Time::ZERO;
         }
         // What it still opens before it hears of the stop will have to be closed as well.
@@ -214,7 +214,9 @@ impl Machine {
             State::Announce => {
                 self.take_turns(Role::Hook(Moment::Shutdown), now, todo) || {
                     let over = self.closing().is_none()
-                        && (now >= self.lame_until || self.second_signal.is_some());
+                        && (now >= self.lame_until
+                            || self.second_signal.is_some()
+                            || self.all_work_ended());
                     if over {
                         self.state = State::Drain;
                         self.drain_began = now;
@@ -282,14 +284,7 @@ impl Machine {
     }
 
     fn stop_when_all_ended(&mut self, now: Time, todo: &mut Vec<Action>) -> bool {
-        let mut work = self
-            .parts
-            .values()
-            .filter(|part| part.role == Role::Work)
-            .peekable();
-        let all_ended =
-            work.peek().is_some() && work.all(|part| matches!(part.status, Status::Settled(_)));
-        if all_ended {
+        if self.all_work_ended() {
             // What a task started may outlive it; the service ends with the last of them.
             if !self.watching {
                 self.ask_whether_idle(todo);
@@ -299,6 +294,16 @@ impl Machine {
             }
         }
         self.state != State::Running
+    }
+
+    /// There was work, and each part of it has its outcome. What it started may go on.
+    fn all_work_ended(&self) -> bool {
+        let mut work = self
+            .parts
+            .values()
+            .filter(|part| part.role == Role::Work)
+            .peekable();
+        work.peek().is_some() && work.all(|part| matches!(part.status, Status::Settled(_)))
     }
 
     fn drain(&mut self, now: Time, todo: &mut Vec<Action>) -> bool {

@@ -5,7 +5,7 @@
 //!   could happen next is a choice; [`roster`] is the part of it that counts work;
 //! - [`ahead`]: what comes if from now on everybody hangs;
 //! - [`model`]: all orders, with few parts; [`scripts`]: random orders, with many;
-//! - [`cases`]: single orders worth a name; [`outer`]: a platform that is in a hurry.
+//! - [`cases`]: single orders worth a name; [`outer`]: a platform that is in a hurry; [`duck`]: whom the lame duck is for.
 //!
 //! On one system only: the machine knows of none.
 #![cfg(unix)]
@@ -13,6 +13,7 @@
 mod ahead;
 mod auditor;
 mod cases;
+mod duck;
 mod model;
 mod outer;
 mod roster;
