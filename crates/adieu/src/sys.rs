@@ -131,6 +131,30 @@ pub(crate) fn unacknowledged(socket: std::os::fd::BorrowedFd<'_>) -> Option<u32>
     u32::try_from(count).ok().filter(|_| done == 0)
 }
 
+/// How many bytes of a socket are there to be read; `None` where that cannot be known.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) fn unread(socket: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    let mut count: libc::c_int = 0;
+    // SAFETY: the descriptor is open for the call, which writes one integer to where the pointer leads.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut count) };
+    u64::try_from(count).ok().filter(|_| done == 0)
+}
+
+/// Whether both directions of a socket are over.
+#[cfg(all(unix, feature = "http"))]
+pub(crate) fn is_hung_up(socket: std::os::fd::BorrowedFd<'_>) -> bool {
+    use std::os::fd::AsRawFd;
+    let mut asked = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: the descriptor is open for the call, which reads and writes the one entry it is given, and does not wait.
+    let count = unsafe { libc::poll(&raw mut asked, 1, 0) };
+    count == 1 && asked.revents & (libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// Takes over a descriptor that came with the process, and keeps it from the children.
 ///
 /// To be called once for a descriptor that whoever started the process has said is meant for it.

@@ -36,6 +36,8 @@ type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
 const PARTING: Duration = Duration::from_millis(200);
+/// How long a client that never pauses is read in a stop.
+const UNPAUSED: Duration = Duration::from_millis(500);
 /// How long the goodbye may take to go out to a client that does not read.
 const SPEAKING: Duration = Duration::from_secs(2);
 
@@ -121,7 +123,12 @@ impl<'app> TcpPart<'app> {
                 let stream = io::Result::Ok(Stream::Plain(wire));
                 match stream {
                     Ok(stream) => converse(minded, stream, &handler, &goodbye).await,
-                    Err(_) => minded.server.count_closed("without a TLS handshake"),
+                    Err(_) => {
+                        let who = || minded.wire.peer();
+                        minded
+                            .server
+                            .count_closed("in the TLS handshake", false, who);
+                    }
                 }
             });
         };
@@ -181,7 +188,7 @@ async fn in_time<T>(
 ) -> io::Result<T> {
     let stopping = async {
         server.ebbed.pass().await;
-        tokio::time::sleep(HANDSHAKE_IN_STOP).await;
+        tokio::time::sleep(server.bounded(HANDSHAKE_IN_STOP)).await;
     };
     // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
     tokio::select! {
@@ -205,6 +212,7 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         guest: Arc::clone(&guest),
         stop,
         reader: None,
+        owed: None,
     };
     let ended = handler(conn).await;
     in_hand.over = true;
@@ -222,7 +230,7 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
     };
     // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
     // one that it may be written to.
-    let said = tokio::time::timeout(SPEAKING, goodbye).await;
+    let said = tokio::time::timeout(guest.server.bounded(SPEAKING), goodbye).await;
     if !matches!(said, Ok(Ok(()))) {
         return;
     }
@@ -231,14 +239,15 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         let mut sink = [0; 1_024];
         while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
     };
-    let _ = tokio::time::timeout(PARTING, parting).await;
+    let _ = tokio::time::timeout(guest.server.bounded(PARTING), parting).await;
 }
 
 /// A connection, as its handler sees it.
 ///
 /// When the service stops, reading goes on until everything the client had sent is read, and then ends as if
-/// the client had hung up: a handler that reads to the end needs to know nothing of the stop. One that wants to
-/// know has [`Conn::stop`].
+/// the client had hung up: a handler that reads to the end needs to know nothing of the stop. A client that never
+/// pauses is read for half a second more, and no further than that once all it had sent before is read. One that wants
+/// to know has [`Conn::stop`].
 pub struct Conn {
     stream: Option<Stream>,
     /// Where the stream goes back to when the handler drops the connection, for the goodbye.
@@ -247,6 +256,8 @@ pub struct Conn {
     stop: Stop,
     /// Who was last heard to listen.
     reader: Option<Waker>,
+    /// What the client had sent before the stop, and was not read yet when the first look at it was taken.
+    owed: Option<u64>,
 }
 
 impl Conn {
@@ -273,6 +284,17 @@ impl Conn {
         }
     }
 
+    /// Whether the service stops, all that was sent before is read, and the client goes on and on.
+    fn has_read_enough(&mut self) -> bool {
+        let server = &self.guest.server;
+        if server.tide() < Tide::Linger {
+            return false;
+        }
+        let wire = &self.guest.wire;
+        let owed = *self.owed.get_or_insert_with(|| wire.unread());
+        owed == 0 && server.since(Tide::Linger) > server.bounded(UNPAUSED)
+    }
+
     fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
         self.stream
             .as_mut()
@@ -293,8 +315,15 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.has_read_enough() {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
         let polled = self.stream()?.poll_read(cx, buf);
         if polled.is_ready() {
+            if let Some(owed) = &mut self.owed {
+                *owed = owed.saturating_sub((buf.filled().len() - before) as u64);
+            }
             return polled;
         }
         // Before the look at the tide: whoever turns it afterwards rings.

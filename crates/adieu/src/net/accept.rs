@@ -1,15 +1,15 @@
 //! A server: accepts while the service runs, and sees its connections off when it stops.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::io::IsTerminal;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::closed::Closed;
 #[cfg(feature = "admin")]
 use super::connection::Census;
 use super::connection::{Crowd, Guest};
@@ -52,8 +52,9 @@ pub(crate) struct Server {
     began: [OnceLock<Instant>; 4],
     /// Completes for those who wait for the ebb and are no guests.
     pub(crate) ebbed: Gate,
-    /// Connections that had to be closed, by the state they were in.
-    closed: Mutex<BTreeMap<Cow<'static, str>, u64>>,
+    /// A quarter of what the drain has, once it has begun.
+    quarter: OnceLock<Duration>,
+    closed: Mutex<Closed>,
 }
 
 impl Server {
@@ -75,6 +76,7 @@ impl Server {
             linger,
             began: Default::default(),
             ebbed: Gate::default(),
+            quarter: OnceLock::new(),
             closed: Mutex::default(),
         }
     }
@@ -119,14 +121,29 @@ impl Server {
             .map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Counts a connection that was closed because of the stop or of a limit, by its state.
-    pub(crate) fn count_closed(&self, state: impl Into<Cow<'static, str>>) {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        // Some states name a peer; a hostile one must not fill the report.
-        if closed.len() < 100 {
-            *closed.entry(state.into()).or_default() += 1;
+    /// A bound inside the stop, fitted to what the drain has: linger, patience and parting follow each other, and all
+    /// of them have their place in it.
+    pub(crate) fn bounded(&self, limit: Duration) -> Duration {
+        self.quarter
+            .get()
+            .map_or(limit, |quarter| limit.min(*quarter))
+    }
+
+    fn closed(&self) -> MutexGuard<'_, Closed> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection that was closed because of the stop or of a limit, by its state; `who` names it.
+    pub(crate) fn count_closed(
+        &self,
+        state: &'static str,
+        is_idle: bool,
+        who: impl FnOnce() -> String,
+    ) {
+        if self.tide() < Tide::Linger {
+            self.closed().before_the_stop(state);
         } else {
-            *closed.entry("others".into()).or_default() += 1;
+            self.closed().in_the_stop(state, is_idle, who);
         }
     }
 
@@ -145,6 +162,13 @@ impl Server {
 
     pub(crate) fn note(&self, note: String) {
         self.core.with_part(self.part, |part| part.notes.push(note));
+    }
+
+    /// No descriptor is left for somebody in the queue, whose request would be lost with it: whoever has nothing under
+    /// way makes room now, and not only after the linger.
+    pub(super) fn make_room(&self) {
+        self.closed().shortages += 1;
+        self.turn(Tide::Ebb);
     }
 
     /// Runs a connection as tracked work; its end is told by the guest itself.
@@ -202,11 +226,16 @@ impl Server {
             serve(wire);
         })
         .await;
-        let ebb = tokio::time::Instant::now() + self.linger();
+        let begun = tokio::time::Instant::now();
+        if let Some(deadline) = stop.deadline() {
+            let left = deadline.saturating_duration_since(begun);
+            let _ = self.quarter.set(left / 4);
+        }
+        let ebb = begun + self.bounded(self.linger());
         let tally = Tally(&self);
         self.turn(Tide::Linger);
         let had_traffic = last.elapsed() < Duration::from_secs(1) || self.crowd.len() > 0;
-        let way = listening.quit(had_traffic, &self.crowd, &serve).await;
+        let way = listening.quit(had_traffic, &self, &serve).await;
         self.note(way.note());
         let _ = tokio::time::timeout_at(ebb, self.crowd.empty()).await;
         self.turn(Tide::Ebb);
@@ -235,6 +264,7 @@ impl Server {
         mut serve: impl FnMut(Wire),
     ) {
         let mut announced = false;
+        let mut is_short = false;
         loop {
             // Made before the look, so that a leave in between is not missed.
             let leaves = self.crowd.somebody_leaves();
@@ -250,11 +280,16 @@ impl Server {
                 }
                 () = leaves, if full => {}
                 accepted = listening.accept(), if !full => match accepted {
-                    Ok(wire) => serve(wire),
+                    Ok(wire) => {
+                        is_short = false;
+                        serve(wire);
+                    }
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
-                        tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
-                        self.count_closed("refused for want of descriptors");
+                        if !std::mem::replace(&mut is_short, true) {
+                            tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
+                            self.closed().shortages += 1;
+                        }
                         let _ = stop.until(self.crowd.breath()).await;
                     }
                 },
@@ -268,10 +303,9 @@ struct Tally<'server>(&'server Server);
 
 impl Drop for Tally<'_> {
     fn drop(&mut self) {
-        let closed =
-            std::mem::take(&mut *self.0.closed.lock().unwrap_or_else(PoisonError::into_inner));
-        for (state, count) in closed {
-            self.0.note(format!("closed {count} {state}"));
+        let closed = std::mem::take(&mut *self.0.closed());
+        for note in closed.notes() {
+            self.0.note(note);
         }
     }
 }

@@ -5,6 +5,7 @@
 mod accept;
 #[cfg(unix)]
 mod activation;
+mod closed;
 mod connection;
 #[cfg_attr(
     not(unix),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use super::connection::Crowd;
+use super::accept::Server;
 use super::estate::Keeper;
 use super::listen::{Acceptor, Listening};
 use super::platform::UnixStream;
@@ -137,7 +137,7 @@ impl Listening {
     pub(super) async fn quit(
         mut self,
         had_traffic: bool,
-        crowd: &Crowd,
+        server: &Server,
         mut serve: impl FnMut(Wire),
     ) -> Way {
         let _ = tokio::time::timeout(DECISION, self.hold.decided()).await;
@@ -153,6 +153,7 @@ impl Listening {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // Somebody is there, and there is no descriptor for it yet.
                 Err(_) => {
+                    server.make_room();
                     wait = true;
                     break;
                 }
@@ -161,18 +162,22 @@ impl Listening {
         }
         let emptying = async {
             // `accept` is cancel-safe: a connection is either handed out or still in the queue.
-            while let Ok(accepted) = tokio::time::timeout(QUIET, self.accept()).await {
+            let quiet = server.bounded(QUIET);
+            while let Ok(accepted) = tokio::time::timeout(quiet, self.accept()).await {
                 match accepted {
                     Ok(wire) => serve(wire),
                     Err(error) if is_passing(&error) => {}
-                    Err(_) => crowd.breath().await,
+                    Err(_) => {
+                        server.make_room();
+                        server.crowd.breath().await;
+                    }
                 }
             }
         };
         if !wait {
             return way;
         }
-        let _ = tokio::time::timeout(CAP, emptying).await;
+        let _ = tokio::time::timeout(server.bounded(CAP), emptying).await;
         // On a busy machine the timer may be the first to be heard: what came meanwhile is not to be reset.
         while let Ok(wire) = self.acceptor.accept_now() {
             serve(wire);

@@ -50,6 +50,22 @@ impl Wire {
         self.sock_ref().peek(&mut byte).is_ok_and(|count| count > 0)
     }
 
+    /// Whether the other end has reset the connection. If not, and nothing waits to be read, the task is woken when it
+    /// does.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_reset(&self, cx: &mut Context<'_>) -> bool {
+        let ready = match &*self.0 {
+            Socket::Tcp(stream) => stream.poll_read_ready(cx),
+            Socket::Unix(stream) => stream.poll_read_ready(cx),
+        };
+        ready.is_ready() && super::platform::is_reset(&self.sock_ref())
+    }
+
+    /// How much there is to be read at this moment; 0 where that cannot be known.
+    pub(crate) fn unread(&self) -> u64 {
+        super::platform::unread(&self.sock_ref()).unwrap_or(0)
+    }
+
     /// Reads and forgets what has come in, up to a bound: a client that never pauses has no claim to more.
     #[cfg(feature = "http")]
     pub(crate) fn discard_unread(&self) {

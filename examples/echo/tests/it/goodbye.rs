@@ -66,3 +66,25 @@ async fn thousands_of_idle_clients_hear_it() {
     let end = server.end().await;
     println!("{count} idle clients: gone after {:?}", end.took);
 }
+
+/// What it sends after the stop need not be read, and what it sent before has been.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_never_pauses_is_not_read_for_ever() {
+    let mut server = Server::start().await;
+    let (mut read, mut write) = TcpStream::connect(server.address)
+        .await
+        .unwrap()
+        .into_split();
+    let mut echo = [0; 13];
+    write.write_all(b"first\n").await.unwrap();
+    read.read_exact(&mut echo).await.unwrap();
+    let writing = tokio::spawn(async move { while write.write_all(b"more\n").await.is_ok() {} });
+    let reading = tokio::spawn(async move {
+        let mut sink = vec![0; 65_536];
+        while read.read(&mut sink).await.is_ok_and(|count| count > 0) {}
+    });
+    server.subject.terminate().unwrap();
+    server.end().await;
+    writing.await.unwrap();
+    reading.await.unwrap();
+}

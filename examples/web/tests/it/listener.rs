@@ -74,5 +74,29 @@ fn without_descriptors_it_neither_spins_nor_stops() {
         .exits(0)
         .within_ms(700)
         .loses_nothing()
-        .notes_that(&["want of descriptors"]);
+        .notes_that(&["short of descriptors "]);
+}
+
+/// Whoever has nothing under way makes room for those in the queue, whose requests would be lost with it.
+#[test]
+fn the_queue_is_served_also_without_descriptors() {
+    let mut live = Web::new().descriptors(64).start();
+    let mut crowd: Vec<_> = (0..70).map(|_| live.connect(Over::Http1)).collect();
+    let mut queued: Vec<_> = (0..20).map(|_| live.connect(Over::Http1)).collect();
+    for client in &mut queued {
+        client.ask("/");
+    }
+    live.stop();
+    for client in &mut queued {
+        let answer = client.answer();
+        assert_eq!((answer.status(), answer.closes()), (200, true));
+    }
+    for client in &mut crowd {
+        client.is_told_to_try_again();
+    }
+    live.finish()
+        .exits(0)
+        .within_ms(1_500)
+        .loses_nothing()
+        .notes_that(&["short of descriptors"]);
 }

@@ -8,6 +8,7 @@ mod own;
 mod web;
 mod ws;
 
+mod bounds;
 mod browser;
 mod crossing;
 mod limits;
@@ -17,3 +18,4 @@ mod states;
 mod streams;
 mod terminal;
 mod upgrades;
+mod uploads;

@@ -106,9 +106,7 @@ impl Drop for InHand {
         let is_cut = self.facts.server.core.stop.is_cancelling();
         self.facts.let_go(self.id, self.written, |errand| {
             if is_cut {
-                let peer = self.facts.wire.peer();
-                let what = format!("{} {} from {peer}", errand.method, errand.uri.path());
-                self.facts.server.lose(what, errand.age());
+                self.facts.lose_request(errand);
             }
         });
     }
@@ -218,7 +216,8 @@ where
                     facts.server.ebbed.is_open() || ebb.as_mut().poll(cx).is_ready()
                 });
                 // One that never pauses may say its last words, and no more.
-                if ebbed && facts.server.since(Tide::Ebb) > facts.limits.patience {
+                let patience = facts.server.bounded(facts.limits.patience);
+                if ebbed && facts.server.since(Tide::Ebb) > patience {
                     (None, true)
                 } else {
                     match body.as_mut().poll_frame(cx) {

@@ -30,7 +30,7 @@ use crate::tracked::Tracked;
 /// What a client that speaks HTTP/2 without being asked begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Dropped half-way, which happens at the end of the drain, the connection is cut; requests under way name
+/// Dropped half-way, which happens at the end of the drain, the connection is cut and named; requests under way name
 /// themselves.
 pub(super) async fn connection<S, B>(
     facts: Arc<Facts>,
@@ -45,7 +45,30 @@ pub(super) async fn connection<S, B>(
     B::Data: Buf + Send,
     B::Error: Into<BoxError>,
 {
-    let _cut = CutOnDrop(Arc::clone(&facts));
+    let mut hold = CutOnDrop {
+        facts: Arc::clone(&facts),
+        is_over: false,
+    };
+    #[cfg(feature = "tls")]
+    converse(facts, wire, tls, desk).await;
+    #[cfg(not(feature = "tls"))]
+    converse(facts, wire, desk).await;
+    hold.is_over = true;
+}
+
+async fn converse<S, B>(
+    facts: Arc<Facts>,
+    wire: Wire,
+    #[cfg(feature = "tls")] tls: Option<crate::net::Tls>,
+    desk: Desk<S>,
+) where
+    S: Service<Request<Upload>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
     let mut minder = Minder::new(Arc::clone(&facts));
     #[cfg(feature = "tls")]
     let (stream, agreed) = match tls {
@@ -217,6 +240,9 @@ impl Minder {
                 if self.rests() {
                     return Poll::Pending;
                 }
+                if self.facts.waits_for_nobody(cx) {
+                    return Poll::Ready(None);
+                }
                 let (verdict, now) = self.facts.verdict();
                 match verdict {
                     Verdict::Wait(None) => return Poll::Pending,
@@ -225,8 +251,7 @@ impl Minder {
                     // Asked of the kernel at the last moment: a request that has just arrived is served.
                     Verdict::HangUp if self.facts.wire.has_unread() => return Poll::Pending,
                     Verdict::HangUp if self.facts.hang_up() => {
-                        let state = self.facts.state();
-                        self.facts.server.count_closed(self.facts.describe(state));
+                        self.facts.count_closed();
                         if self.facts.stage() == Stage::Http2 {
                             on_turn(stage.as_mut());
                         }
@@ -272,9 +297,9 @@ impl Minder {
     }
 
     fn cut(&self) {
-        let state = self.facts.state();
-        if state != State::Parting {
-            self.facts.server.count_closed(self.facts.describe(state));
+        // One that was told to go is counted already.
+        if self.facts.state() != State::Parting && !self.facts.track.has_hung_up() {
+            self.facts.count_closed();
         }
         self.facts.was_cut.store(true, Relaxed);
     }
@@ -309,21 +334,27 @@ struct Timer {
 }
 
 /// Whatever still holds the connection, a handler of an upgraded one say, loses it.
-struct CutOnDrop(Arc<Facts>);
+struct CutOnDrop {
+    facts: Arc<Facts>,
+    is_over: bool,
+}
 
 impl Drop for CutOnDrop {
     fn drop(&mut self) {
-        if !self.0.gone.load(Relaxed) {
-            if self.0.stage() == Stage::WebSocket {
+        let facts = &self.facts;
+        if !self.is_over && facts.server.core.stop.is_cancelling() {
+            facts.lose();
+        }
+        if !facts.gone.load(Relaxed) {
+            if facts.stage() == Stage::WebSocket {
                 // There was no time to say it before, or all is said.
-                self.0.close_websocket();
-                self.0
-                    .say_going_away(&mut Context::from_waker(Waker::noop()));
+                facts.close_websocket();
+                facts.say_going_away(&mut Context::from_waker(Waker::noop()));
             }
-            self.0.was_cut.store(true, Relaxed);
-            self.0.wire.cut();
-            self.0.reader.ring();
-            self.0.writer.ring();
+            facts.was_cut.store(true, Relaxed);
+            facts.wire.cut();
+            facts.reader.ring();
+            facts.writer.ring();
         }
     }
 }

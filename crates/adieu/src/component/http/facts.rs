@@ -16,8 +16,8 @@ use crate::sys;
 /// One request under way.
 pub(super) struct Errand {
     id: u64,
-    pub(super) method: Method,
-    pub(super) uri: Uri,
+    method: Method,
+    uri: Uri,
     /// When its last bytes came in, in milliseconds.
     began: u64,
     /// Its handler waits for the body.
@@ -45,6 +45,8 @@ pub(super) struct Facts {
     pub(super) writer: Bell,
     pub(super) was_cut: AtomicBool,
     pub(super) gone: AtomicBool,
+    /// A request of it was cut, and is in the report.
+    has_lost: AtomicBool,
     /// Where we can have a word with the client of a WebSocket.
     line: OnceLock<Line>,
     /// What the kernel had left to send when we last looked.
@@ -83,6 +85,7 @@ impl Facts {
             writer: Bell::default(),
             was_cut: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            has_lost: AtomicBool::new(false),
             line: OnceLock::new(),
             unacknowledged: AtomicU32::new(0),
             errands: Mutex::default(),
@@ -97,8 +100,8 @@ impl Facts {
         self.track.enter(stage, now_ms());
     }
 
-    pub(super) fn read(&self, bytes: usize, heads: u32) {
-        self.track.read(now_ms(), bytes, heads);
+    pub(super) fn read(&self, bytes: usize, heads: u32, in_body: bool) {
+        self.track.read(now_ms(), bytes, heads, in_body);
     }
 
     pub(super) fn wrote(&self) {
@@ -216,12 +219,17 @@ impl Facts {
         let after = errand.waits && !errand.answers;
         if before != after {
             self.track.body_is_awaited(after);
+            // A stream has a task of its own, and the one that minds the connection has yet to hear that it waits.
+            if after && self.stage() == Stage::Http2 {
+                self.bell.ring();
+            }
         }
     }
 
     /// Whether the client has sent further requests behind the one being answered.
     pub(super) fn has_more(&self) -> bool {
-        self.track.has_heads_waiting() || self.wire.has_unread()
+        // What is still to come of a body is nothing further.
+        self.track.has_heads_waiting() || (!self.track.is_in_body() && self.wire.has_unread())
     }
 
     pub(super) fn state(&self) -> State {
@@ -234,11 +242,14 @@ impl Facts {
     }
 
     /// Whether it is time to tell an HTTP/2 client to go elsewhere: not before it got its first answer, or a
-    /// client that connects during the announcement would find no server that talks to it.
+    /// client that connects during the announcement would find no server that talks to it. One that has connected
+    /// long ago and asked for nothing is in no hurry.
     pub(super) fn is_time_to_turn(&self) -> bool {
         match self.server.tide() {
             Tide::Flow => false,
-            Tide::Turning | Tide::Linger => self.track.has_served(),
+            Tide::Turning | Tide::Linger => {
+                self.track.has_served() || self.track.hesitates(now_ms())
+            }
             Tide::Ebb => true,
         }
     }
@@ -274,12 +285,22 @@ impl Facts {
             since_linger: self.server.since(Tide::Linger),
             since_ebb: self.server.since(Tide::Ebb),
             all_taken,
+            most: self.server.bounded(Duration::MAX / 4),
         };
         let verdict = match self.track.verdict(&self.limits, moment) {
             Verdict::Wait(Some(left)) if !all_taken => Verdict::Wait(Some(left.min(look))),
             verdict => verdict,
         };
         (verdict, now_ms)
+    }
+
+    /// Whether the client of an HTTP/1 request has gone for good while we stop: its connection was reset. One that has
+    /// only closed its side may still want the answer, and nobody asks the protocol to look.
+    pub(super) fn waits_for_nobody(&self, cx: &mut Context<'_>) -> bool {
+        self.server.tide() >= Tide::Linger
+            && self.stage() == Stage::Http1
+            && self.state() == State::Working
+            && self.wire.is_reset(cx)
     }
 
     /// Whether this is news.
@@ -310,24 +331,16 @@ impl Facts {
         self.writer.ring();
     }
 
-    /// The state in words, with the peer and what it had asked for.
-    pub(super) fn describe(&self, state: State) -> String {
-        let what = match state {
-            State::Handshake => "in the TLS handshake",
-            State::Silent => "silent",
-            State::HalfHead => "with half a request head",
-            State::Idle => "idle",
-            State::IdleHttp2 => "HTTP/2 without a stream",
-            State::Working => "working",
-            State::StalledUpload => "with a stalled upload",
-            State::StalledReader => "with a stalled reader",
-            State::WebSocket => "WebSocket without an answer to our close",
-            State::Upgraded => "upgraded",
-            State::Parting => "parting",
-        };
-        if matches!(state, State::Silent | State::Idle) {
-            return format!("connection(s) {what}");
-        }
+    /// Counts it as closed in its present state.
+    pub(super) fn count_closed(&self) {
+        let state = self.state();
+        let is_idle = matches!(state, State::Silent | State::Idle);
+        self.server
+            .count_closed(state.words(), is_idle, || self.who());
+    }
+
+    /// The peer, and what it had asked for.
+    fn who(&self) -> String {
         let errands = self.errands();
         let requests: String = errands
             .under_way
@@ -335,12 +348,36 @@ impl Facts {
             .take(3)
             .map(|errand| format!(", {errand}"))
             .collect();
-        format!("connection {what}, from {}{requests}", self.wire.peer())
+        format!("{}{requests}", self.wire.peer())
+    }
+
+    /// Names a request that is cut at the end of the drain.
+    pub(super) fn lose_request(&self, errand: &Errand) {
+        self.has_lost.store(true, Relaxed);
+        let (method, path, peer) = (&errand.method, errand.uri.path(), self.wire.peer());
+        self.server
+            .lose(format!("{method} {path} from {peer}"), errand.age());
+    }
+
+    /// Names a connection that is cut at the end of the drain, if none of its requests was under way.
+    pub(super) fn lose(&self) {
+        let state = self.state();
+        if state == State::Parting || self.has_lost.load(Relaxed) {
+            return;
+        }
+        // One line for all that had nothing under way.
+        let from = match state {
+            State::Silent | State::Idle => String::new(),
+            _ => format!(" from {}", self.wire.peer()),
+        };
+        let age = Duration::from_millis(now_ms().saturating_sub(self.track.last_progress()));
+        self.server
+            .lose(format!("connection {}{from}", state.words()), age);
     }
 }
 
 impl Errand {
-    pub(super) fn age(&self) -> Duration {
+    fn age(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.began))
     }
 }

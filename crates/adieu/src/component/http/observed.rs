@@ -268,7 +268,8 @@ impl AsyncRead for Observed {
                 None if upgraded => 0,
                 None => this.heads.ended_in(read),
             };
-            this.facts.read(read.len(), heads);
+            let in_body = this.heads.is_in_body();
+            this.facts.read(read.len(), heads, in_body);
         }
         Poll::Ready(Ok(()))
     }

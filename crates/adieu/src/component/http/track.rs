@@ -66,6 +66,8 @@ pub(super) struct Moment {
     pub(super) since_ebb: Duration,
     /// The client has taken all that was written, as far as that can be known.
     pub(super) all_taken: bool,
+    /// In a stop, no state has more than this: several of them follow each other.
+    pub(super) most: Duration,
 }
 
 /// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
@@ -74,6 +76,8 @@ pub(super) const PARTING: Duration = Duration::from_millis(200);
 /// How long an idle client has to close its side, if it has all of it. What it had sent before that came is here by
 /// then: its word that it has the last byte came after it on the same way. Kernels hold that word back for 40 ms.
 pub(super) const PARTED: Duration = Duration::from_millis(50);
+/// A client that has sent nothing for so long has connected in advance, in milliseconds.
+const HESITATION: u64 = 2_000;
 /// How long the handler of a WebSocket has to say goodbye in its own words before we do.
 pub(super) const SAY_IT_YOURSELF: Duration = Duration::from_millis(100);
 
@@ -82,6 +86,8 @@ pub(super) struct Track {
     /// Bytes of a head that is not whole yet.
     head_bytes: AtomicU32,
     heads_seen: AtomicU32,
+    /// The client is in the middle of a body.
+    in_body: AtomicBool,
     served: AtomicU32,
     under_way: AtomicU32,
     /// Requests whose handler can go on only with more of the body.
@@ -97,12 +103,32 @@ pub(super) struct Track {
     ws_close: AtomicBool,
 }
 
+impl State {
+    /// In words, after "connection".
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Handshake => "in the TLS handshake",
+            Self::Silent => "silent",
+            Self::HalfHead => "with half a request head",
+            Self::Idle => "idle",
+            Self::IdleHttp2 => "HTTP/2 without a stream",
+            Self::Working => "working",
+            Self::StalledUpload => "with a stalled upload",
+            Self::StalledReader => "with a stalled reader",
+            Self::WebSocket => "WebSocket without an answer to our close",
+            Self::Upgraded => "upgraded",
+            Self::Parting => "parting",
+        }
+    }
+}
+
 impl Track {
     pub(super) const fn new(now_ms: u64) -> Self {
         Self {
             stage: AtomicU8::new(Stage::Handshake as u8),
             head_bytes: AtomicU32::new(0),
             heads_seen: AtomicU32::new(0),
+            in_body: AtomicBool::new(false),
             served: AtomicU32::new(0),
             under_way: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
@@ -130,7 +156,8 @@ impl Track {
     }
 
     /// Bytes came in, among them so many ends of heads.
-    pub(super) fn read(&self, now_ms: u64, bytes: usize, heads: u32) {
+    pub(super) fn read(&self, now_ms: u64, bytes: usize, heads: u32, in_body: bool) {
+        self.in_body.store(in_body, Relaxed);
         self.progress.store(now_ms, Relaxed);
         if self.under_way.load(Relaxed) == 0 {
             if self.head_bytes.load(Relaxed) == 0 {
@@ -211,12 +238,20 @@ impl Track {
         self.ws_close.load(Relaxed)
     }
 
+    /// Whether its client has had the time to send a first request, and has sent none.
+    pub(super) fn hesitates(&self, now_ms: u64) -> bool {
+        !self.has_served() && self.last_progress() + HESITATION < now_ms
+    }
+
     pub(super) fn has_served(&self) -> bool {
         self.served.load(Relaxed) > 0
     }
 
-    /// Whether heads have come in that no handler has seen. Bodies that look like heads make this err on the
-    /// side of yes.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.in_body.load(Relaxed)
+    }
+
+    /// Whether heads have come in that no handler has seen.
     pub(super) fn has_heads_waiting(&self) -> bool {
         self.heads_seen.load(Relaxed) > self.served.load(Relaxed)
     }
@@ -271,6 +306,7 @@ impl Track {
         };
         let (quiet_for, since) = (ago(&self.progress), ago(&self.since));
         let state = self.state();
+        let patience = limits.patience.min(moment.most);
         if state == State::Parting {
             let was_idle = quiet_for > moment.since_linger;
             let limit = if moment.all_taken && was_idle {
@@ -278,7 +314,7 @@ impl Track {
             } else {
                 PARTING
             };
-            return until(limit, since, Verdict::Cut);
+            return until(limit.min(moment.most), since, Verdict::Cut);
         }
         if moment.tide < Tide::Linger {
             return match state {
@@ -299,21 +335,24 @@ impl Track {
             };
         }
         match state {
-            State::StalledUpload | State::StalledReader => {
-                until(limits.stall_in_stop, quiet_for, Verdict::Cut)
-            }
+            // However long it was quiet before: then it had more time.
+            State::StalledUpload | State::StalledReader => until(
+                limits.stall_in_stop.min(moment.most * 2),
+                quiet_for.min(moment.since_linger),
+                Verdict::Cut,
+            ),
             State::WebSocket if !self.closes_websocket() => until(
-                SAY_IT_YOURSELF,
+                SAY_IT_YOURSELF.min(moment.most),
                 moment.since_linger,
                 Verdict::CloseWebSocket,
             ),
-            State::WebSocket => until(limits.patience, since, Verdict::Cut),
+            State::WebSocket => until(patience, since, Verdict::Cut),
             State::Working | State::Parting => Verdict::Wait(None),
             _ if moment.tide < Tide::Ebb => Verdict::Wait(None),
             State::Silent | State::Idle => Verdict::HangUp,
-            State::HalfHead => until(limits.patience, moment.since_ebb, Verdict::HangUp),
+            State::HalfHead => until(patience, moment.since_ebb, Verdict::HangUp),
             State::Handshake | State::IdleHttp2 | State::Upgraded => {
-                until(limits.patience, moment.since_ebb, Verdict::Cut)
+                until(patience, moment.since_ebb, Verdict::Cut)
             }
         }
     }

@@ -1,9 +1,7 @@
 //! Sockets on Unix.
 
 use std::io;
-#[cfg(feature = "http")]
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +44,17 @@ pub(in crate::net) fn allow_lingering(socket: &Socket) -> io::Result<()> {
 #[cfg(feature = "http")]
 pub(in crate::net) fn unacknowledged(socket: &Socket) -> Option<u32> {
     crate::sys::unacknowledged(socket.as_fd())
+}
+
+/// Whether both directions are over, because the other end said so or an error came.
+#[cfg(feature = "http")]
+pub(in crate::net) fn is_reset(socket: &Socket) -> bool {
+    crate::sys::is_hung_up(socket.as_fd())
+}
+
+/// How much there is to be read; `None` where that cannot be known.
+pub(in crate::net) fn unread(socket: &Socket) -> Option<u64> {
+    crate::sys::unread(socket.as_fd())
 }
 
 /// A socket file that nobody answers on is left over from a service that was killed, and is replaced. Any other file

@@ -48,6 +48,16 @@ pub(in crate::net) const fn unacknowledged(_: &Socket) -> Option<u32> {
     None
 }
 
+/// Not asked here: what holds a stop has its bound all the same.
+#[cfg(feature = "http")]
+pub(in crate::net) const fn is_reset(_: &Socket) -> bool {
+    false
+}
+
+pub(in crate::net) const fn unread(_: &Socket) -> Option<u64> {
+    None
+}
+
 pub(in crate::net) fn bind_unix(_: &Path) -> io::Result<Socket> {
     Err(no_unix_sockets())
 }

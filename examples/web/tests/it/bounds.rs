@@ -1,0 +1,114 @@
+//! Nobody holds the drain, however short it is, and nobody who goes is without a name.
+
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use adieu::Limits;
+use axum::Router;
+use axum::body::Bytes;
+use axum::routing::{get, post};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::process::Signal;
+
+use crate::client::{Client, Over};
+use crate::h2::H2;
+use crate::own::Own;
+use crate::web::Web;
+
+fn router(entered: Sender<()>) -> Router {
+    Router::new()
+        .route("/", get(async || "hello\n"))
+        .route("/upload", post(async |body: Bytes| body.len().to_string()))
+        .route(
+            "/hang",
+            get(async move || {
+                let _ = entered.send(());
+                std::future::pending::<()>().await;
+            }),
+        )
+}
+
+fn peer(client: &Client) -> String {
+    let address = client.socket.local_addr().expect("an address");
+    format!("from {address}")
+}
+
+/// Every one of these limits is longer than the whole grace.
+#[test]
+fn the_limits_of_a_stop_fit_into_the_drain() {
+    let long = Duration::from_secs(60);
+    let limits = Limits {
+        linger: long,
+        patience: long,
+        stall_in_stop: long,
+        ..Limits::default()
+    };
+    let (entered, _) = mpsc::channel();
+    let own = Own::new(router(entered)).limits(limits);
+    let mut live = own.grace(Duration::from_secs(8)).start();
+    let [mut silent, mut idle, mut half_head, mut stalled] =
+        [(); 4].map(|()| live.connect(Over::Http1));
+    assert_eq!(idle.get("/").status(), 200);
+    half_head.send("GET / HTTP/1.1\r\nho");
+    stalled.send("POST /upload HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nhalf");
+    let mut deaf = H2::connect(&live, Over::Http2);
+    deaf.polite = false;
+    live.stop();
+    for client in [&mut silent, &mut idle, &mut half_head] {
+        client.is_told_to_try_again();
+    }
+    stalled.is_closed();
+    deaf.rest_of_it();
+    let ended = live.finish();
+    ended.exits(0).loses_nothing();
+    ended
+        .notes_that(&["connection(s) silent", &peer(&silent)])
+        .notes_that(&["connection(s) idle", &peer(&idle)])
+        .notes_that(&["half a request head", &peer(&half_head)])
+        .notes_that(&["stalled upload", &peer(&stalled), "POST /upload for "])
+        .notes_that(&["HTTP/2 without a stream", &peer(&deaf.client)]);
+}
+
+/// Gone for good, with a reset: not half-closed, after which a client may still wait for its answer.
+fn reset(client: Client) {
+    set_socket_linger(&client.socket, Some(Duration::ZERO)).expect("an option of sockets");
+    drop(client);
+}
+
+#[test]
+fn a_request_whose_client_has_reset_holds_nobody() {
+    let (entered, enters) = mpsc::channel();
+    let mut live = Own::new(router(entered)).start();
+    let [mut before, mut after] = [(); 2].map(|()| live.connect(Over::Http1));
+    for client in [&mut before, &mut after] {
+        client.ask("/hang");
+        enters.recv().expect("it is under way");
+    }
+    reset(before);
+    live.stop_and_be_refused();
+    reset(after);
+    live.finish().exits(0).within_ms(1_000).loses_nothing();
+}
+
+/// A second signal leaves no time to be polite, and the report says to whom.
+#[test]
+fn who_is_cut_is_named() {
+    let mut live = Web::new().start_with(Signal::INT);
+    let mut idle: Vec<Client> = (0..3).map(|_| live.connect(Over::Http1)).collect();
+    for client in &mut idle {
+        assert_eq!(client.get("/").status(), 200);
+    }
+    let mut half_head = live.connect(Over::Http1);
+    half_head.send("GET / HTTP/1.1\r\nho");
+    let mut busy = live.connect(Over::Http1);
+    busy.ask("/slow?ms=600000");
+    live.stop_and_be_refused();
+    live.stop();
+    half_head.rest_of_it();
+    let ended = live.finish();
+    ended
+        .exits(130)
+        .loses(&["GET /slow from "])
+        .loses(&["connection idle"])
+        .loses(&["connection with half a request head", &peer(&half_head)]);
+}
