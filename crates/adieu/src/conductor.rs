@@ -273,7 +273,14 @@ impl Conductor {
         for task in self.core.roster.abandon_all() {
             if task.part.is_none() {
                 let blocking = seated.contains(&task.id);
-                children.add(Loss::cut(&task, Outcome::Abandoned, blocking));
+                #[cfg_attr(not(feature = "net"), expect(unused_mut, reason = "no connections"))]
+                let mut loss = Loss::cut(&task, Outcome::Abandoned, blocking);
+                // What it blocks its thread for is not dropped, and does not name itself.
+                #[cfg(feature = "net")]
+                if let Some(doing) = self.core.doing(task.id) {
+                    loss.name = doing;
+                }
+                children.add(loss);
             }
         }
         for loss in children.lines() {

@@ -63,6 +63,9 @@ pub(crate) struct Part {
     /// Cancels the work, or the close in progress.
     pub(crate) token: Token,
     pub(crate) closer: Option<Closer>,
+    /// Says what the connection with this task is doing; a server's.
+    #[cfg(feature = "net")]
+    pub(crate) witness: Option<Box<dyn Fn(u64) -> Option<String> + Send>>,
     /// Counts a server's clients; there from the moment it listens.
     #[cfg(feature = "admin")]
     pub(crate) census: Option<Box<dyn Fn() -> crate::net::Census + Send>>,
@@ -213,6 +216,8 @@ impl Core {
             was_cut: false,
             token: Token::default(),
             closer: None,
+            #[cfg(feature = "net")]
+            witness: None,
             #[cfg(feature = "admin")]
             census: None,
         });
@@ -420,6 +425,13 @@ impl Core {
     pub(crate) fn seat_of(&self, part: Option<PartId>) -> u64 {
         self.roster
             .reserved_id(part.map_or(u32::MAX - 1, |part| part.0))
+    }
+
+    /// What a connection is doing, if this is the task of one.
+    #[cfg(feature = "net")]
+    pub(crate) fn doing(&self, task: u64) -> Option<String> {
+        let parts = self.parts();
+        parts.iter().find_map(|part| part.witness.as_ref()?(task))
     }
 
     /// The name of whoever has this seat number, and where it was spawned.

@@ -161,6 +161,10 @@ impl Guest for TcpGuest {
     fn nudge(&self) {
         self.bell.ring();
     }
+
+    fn doing(&self) -> String {
+        format!("conversation with {}", self.wire.peer())
+    }
 }
 
 /// Names a client whose handler was cut.
@@ -173,8 +177,9 @@ struct InHand {
 impl Drop for InHand {
     fn drop(&mut self) {
         if !self.over {
-            let what = format!("conversation with {}", self.guest.wire.peer());
-            self.guest.server.lose(what, self.began.elapsed());
+            self.guest
+                .server
+                .lose(self.guest.doing(), self.began.elapsed());
             self.guest.wire.cut();
         }
     }

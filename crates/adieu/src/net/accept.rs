@@ -187,7 +187,7 @@ impl Server {
         if let Ok(seat) = seat {
             let present = Present {
                 server: Arc::clone(self),
-                number: self.crowd.enter(guest),
+                number: self.crowd.enter(self.core.roster.id(seat), guest),
             };
             let work = async move {
                 work.await;
@@ -215,6 +215,7 @@ impl Server {
             self.note(provenance);
         }
         let listening = listener.open()?;
+        self.bear_witness();
         #[cfg(feature = "admin")]
         self.open_for_census();
         if self.core.estate.opened() {
@@ -242,6 +243,14 @@ impl Server {
         self.crowd.empty().await;
         drop(tally);
         Ok(())
+    }
+
+    /// Lets a connection be named by what it does, also if it blocks its thread.
+    fn bear_witness(self: &Arc<Self>) {
+        let server = Arc::downgrade(self);
+        let doing = move |task| server.upgrade()?.crowd.doing(task);
+        self.core
+            .with_part(self.part, |part| part.witness = Some(Box::new(doing)));
     }
 
     /// Says that clients can come from now on, and lets them be counted.

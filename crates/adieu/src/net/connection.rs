@@ -16,6 +16,9 @@ pub(crate) trait Guest: Send + Sync {
     /// The tide has turned: look again.
     fn nudge(&self);
 
+    /// What it is doing, and with whom.
+    fn doing(&self) -> String;
+
     /// How many requests of it are under way.
     #[cfg(feature = "admin")]
     fn requests(&self) -> u64 {
@@ -77,7 +80,8 @@ impl Bell {
 
 #[derive(Default)]
 struct Seats {
-    taken: Vec<Option<Arc<dyn Guest>>>,
+    /// With the number of the task that looks after each.
+    taken: Vec<Option<(u64, Arc<dyn Guest>)>>,
     free: Vec<usize>,
     count: usize,
 }
@@ -98,17 +102,18 @@ impl Crowd {
         self.seats().count
     }
 
-    /// Counts a connection in. It is counted out by [`Crowd::leave`] with the number returned.
-    pub(crate) fn enter(&self, guest: Arc<dyn Guest>) -> usize {
+    /// Counts a connection in, which this task looks after. It is counted out by [`Crowd::leave`] with the number
+    /// returned.
+    pub(crate) fn enter(&self, task: u64, guest: Arc<dyn Guest>) -> usize {
         let mut seats = self.seats();
         seats.count += 1;
         match seats.free.pop() {
             Some(number) => {
-                seats.taken[number] = Some(guest);
+                seats.taken[number] = Some((task, guest));
                 number
             }
             None => {
-                seats.taken.push(Some(guest));
+                seats.taken.push(Some((task, guest)));
                 seats.taken.len() - 1
             }
         }
@@ -162,14 +167,21 @@ impl Crowd {
                 .taken
                 .iter()
                 .flatten()
-                .map(|guest| guest.requests())
+                .map(|(_, guest)| guest.requests())
                 .sum(),
         }
     }
 
+    /// What the connection that this task looks after is doing.
+    pub(crate) fn doing(&self, task: u64) -> Option<String> {
+        let seats = self.seats();
+        let found = seats.taken.iter().flatten().find(|(it, _)| *it == task);
+        found.map(|(_, guest)| guest.doing())
+    }
+
     pub(crate) fn nudge_all(&self) {
         let guests: Vec<_> = self.seats().taken.iter().flatten().cloned().collect();
-        for guest in guests {
+        for (_, guest) in guests {
             guest.nudge();
         }
     }

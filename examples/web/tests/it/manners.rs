@@ -32,6 +32,22 @@ fn a_handler_that_never_ends_is_cut_and_named() {
     });
 }
 
+/// It cannot be dropped, and is named all the same.
+#[test]
+fn a_handler_that_blocks_its_thread_is_named() {
+    let mut live = Web::new().grace("2s").start();
+    let mut client = live.connect(Over::Http1);
+    client.ask("/block?ms=600000");
+    live.stop();
+    let ended = live.finish();
+    let peer = client.socket.local_addr().expect("an address").to_string();
+    ended
+        .exits(3)
+        .within_ms(2_500)
+        .loses(&[&format!("GET /block from {peer}")]);
+    assert_eq!(ended.report["lost"][0]["state"], "blocking", "{ended:?}");
+}
+
 #[test]
 fn a_lame_duck_serves_everybody_and_sends_them_elsewhere() {
     each([Over::Http1, Over::Http1Tls], |over| {

@@ -354,9 +354,8 @@ impl Facts {
     /// Names a request that is cut at the end of the drain.
     pub(super) fn lose_request(&self, errand: &Errand) {
         self.has_lost.store(true, Relaxed);
-        let (method, path, peer) = (&errand.method, errand.uri.path(), self.wire.peer());
-        self.server
-            .lose(format!("{method} {path} from {peer}"), errand.age());
+        let what = format!("{} from {}", errand.words(), self.wire.peer());
+        self.server.lose(what, errand.age());
     }
 
     /// Names a connection that is cut at the end of the drain, if none of its requests was under way.
@@ -377,6 +376,11 @@ impl Facts {
 }
 
 impl Errand {
+    /// Method and path; what stands behind a question mark may be a secret.
+    fn words(&self) -> String {
+        format!("{} {}", self.method, self.uri.path())
+    }
+
     fn age(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.began))
     }
@@ -385,13 +389,22 @@ impl Errand {
 impl std::fmt::Display for Errand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let age = crate::duration::show(self.age());
-        write!(f, "{} {} for {age}", self.method, self.uri.path())
+        write!(f, "{} for {age}", self.words())
     }
 }
 
 impl Guest for Facts {
     fn nudge(&self) {
         self.bell.ring();
+    }
+
+    fn doing(&self) -> String {
+        let errands = self.errands();
+        let what = match errands.under_way.first() {
+            Some(errand) => errand.words(),
+            None => format!("connection {}", self.state().words()),
+        };
+        format!("{what} from {}", self.wire.peer())
     }
 
     #[cfg(feature = "admin")]
