@@ -141,18 +141,23 @@ pub(crate) fn unread(socket: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
     u64::try_from(count).ok().filter(|_| done == 0)
 }
 
-/// Whether both directions of a socket are over.
+/// What the kernel knows of the other end of a connection: whether it has closed its side, and whether it is gone.
 #[cfg(all(unix, feature = "http"))]
-pub(crate) fn is_hung_up(socket: std::os::fd::BorrowedFd<'_>) -> bool {
+pub(crate) fn departure(socket: std::os::fd::BorrowedFd<'_>) -> (bool, bool) {
     use std::os::fd::AsRawFd;
+    #[cfg(target_os = "linux")]
+    const CLOSED: libc::c_short = libc::POLLRDHUP;
+    #[cfg(not(target_os = "linux"))]
+    const CLOSED: libc::c_short = libc::POLLHUP;
     let mut asked = libc::pollfd {
         fd: socket.as_raw_fd(),
-        events: 0,
+        events: CLOSED,
         revents: 0,
     };
     // SAFETY: the descriptor is open for the call, which reads and writes the one entry it is given, and does not wait.
     let count = unsafe { libc::poll(&raw mut asked, 1, 0) };
-    count == 1 && asked.revents & (libc::POLLHUP | libc::POLLERR) != 0
+    let said = |event| count == 1 && asked.revents & event != 0;
+    (said(CLOSED), said(libc::POLLHUP | libc::POLLERR))
 }
 
 /// Takes over a descriptor that came with the process, and keeps it from the children.

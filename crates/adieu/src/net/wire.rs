@@ -50,15 +50,18 @@ impl Wire {
         self.sock_ref().peek(&mut byte).is_ok_and(|count| count > 0)
     }
 
-    /// Whether the other end has reset the connection. If not, and nothing waits to be read, the task is woken when it
-    /// does.
+    /// Whether the other end has closed its side, and whether it is gone for good. If neither, and nothing waits to be
+    /// read, the task is woken when it does.
     #[cfg(feature = "http")]
-    pub(crate) fn is_reset(&self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn departure(&self, cx: &mut Context<'_>) -> (bool, bool) {
         let ready = match &*self.0 {
             Socket::Tcp(stream) => stream.poll_read_ready(cx),
             Socket::Unix(stream) => stream.poll_read_ready(cx),
         };
-        ready.is_ready() && super::platform::is_reset(&self.sock_ref())
+        match ready {
+            Poll::Ready(_) => super::platform::departure(&self.sock_ref()),
+            Poll::Pending => (false, false),
+        }
     }
 
     /// How much there is to be read at this moment; 0 where that cannot be known.

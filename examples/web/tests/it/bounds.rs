@@ -90,6 +90,26 @@ fn a_request_whose_client_has_reset_holds_nobody() {
     live.finish().exits(0).within_ms(1_000).loses_nothing();
 }
 
+/// Most clients that close are gone, and few say so in any other way.
+#[test]
+fn a_request_whose_client_has_closed_has_a_bound() {
+    let (entered, enters) = mpsc::channel();
+    let mut live = Own::new(router(entered)).start();
+    let mut client = live.connect(Over::Http1);
+    client.ask("/hang");
+    enters.recv().expect("it is under way");
+    let peer = peer(&client);
+    drop(client);
+    live.stop();
+    let ended = live.finish();
+    ended
+        .exits(0)
+        .not_before_ms(2_000)
+        .within_ms(2_000)
+        .loses_nothing()
+        .notes_that(&["closed its side", &peer, "GET /hang for "]);
+}
+
 /// A second signal leaves no time to be polite, and the report says to whom.
 #[test]
 fn who_is_cut_is_named() {

@@ -71,7 +71,7 @@ where
 }
 
 pin_project! {
-    /// The answer in the making. Dropped when the client goes away, and the handler's future with it.
+    /// The answer in the making. Dropped when the client is gone, and the handler's future with it.
     pub(super) struct Answering<S, F> {
         #[pin]
         state: State<S, F>,

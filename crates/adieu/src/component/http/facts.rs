@@ -294,13 +294,18 @@ impl Facts {
         (verdict, now_ms)
     }
 
-    /// Whether the client of an HTTP/1 request has gone for good while we stop: its connection was reset. One that has
-    /// only closed its side may still want the answer, and nobody asks the protocol to look.
+    /// Whether the client of an HTTP/1 request under way has gone for good. One that has only closed its side may still
+    /// want the answer, and has its time: nobody else would notice, since the protocol does not read meanwhile.
     pub(super) fn waits_for_nobody(&self, cx: &mut Context<'_>) -> bool {
-        self.server.tide() >= Tide::Linger
-            && self.stage() == Stage::Http1
-            && self.state() == State::Working
-            && self.wire.is_reset(cx)
+        let is_at_work = matches!(self.state(), State::Working | State::HalfClosed);
+        if !is_at_work || self.stage() != Stage::Http1 {
+            return false;
+        }
+        let (has_closed, is_gone) = self.wire.departure(cx);
+        if has_closed {
+            self.track.half_closed(now_ms());
+        }
+        is_gone
     }
 
     /// Whether this is news.

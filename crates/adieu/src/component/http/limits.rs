@@ -20,7 +20,8 @@ pub struct Limits {
     pub head: Duration,
     /// The largest request head, in bytes; a larger one is answered with 431. 64 KiB.
     pub head_size: usize,
-    /// Without a byte from or to the client while a request or an answer is under way. 60 s.
+    /// Without a byte from or to the client while a request or an answer is under way that it must send or take more
+    /// of, or after it has closed its side. 60 s.
     pub stall: Duration,
     /// An idle or silent connection. 75 s.
     pub keep_alive: Duration,
@@ -30,7 +31,7 @@ pub struct Limits {
     pub linger: Duration,
     /// In a stop: after the linger, for half a head, half a handshake, or a peer that ignores our goodbye. 1 s.
     pub patience: Duration,
-    /// In a stop: without a byte while a request or an answer is under way. 2 s.
+    /// In a stop: the same. 2 s.
     pub stall_in_stop: Duration,
 }
 

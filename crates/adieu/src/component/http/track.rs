@@ -35,6 +35,8 @@ pub(super) enum State {
     Idle,
     IdleHttp2,
     Working,
+    /// The same, for a client that has closed its side.
+    HalfClosed,
     /// Every request under way waits for the rest of its body.
     StalledUpload,
     /// Every answer under way waits for the client to read, or none can be written at all.
@@ -99,6 +101,8 @@ pub(super) struct Track {
     progress: AtomicU64,
     /// When the present head began, or the hanging up, or the parting, or the close of the WebSocket.
     since: AtomicU64,
+    /// When the client was seen to have closed its side; 0 if it has not.
+    half_closed: AtomicU64,
     hung_up: AtomicBool,
     ws_close: AtomicBool,
 }
@@ -113,6 +117,7 @@ impl State {
             Self::Idle => "idle",
             Self::IdleHttp2 => "HTTP/2 without a stream",
             Self::Working => "working",
+            Self::HalfClosed => "working, though its client has closed its side",
             Self::StalledUpload => "with a stalled upload",
             Self::StalledReader => "with a stalled reader",
             Self::WebSocket => "WebSocket without an answer to our close",
@@ -136,6 +141,7 @@ impl Track {
             waits_to_write: AtomicBool::new(false),
             progress: AtomicU64::new(now_ms),
             since: AtomicU64::new(now_ms),
+            half_closed: AtomicU64::new(0),
             hung_up: AtomicBool::new(false),
             ws_close: AtomicBool::new(false),
         }
@@ -219,6 +225,13 @@ impl Track {
         count(&self.flushing, held);
     }
 
+    /// The client has closed its side. The first time counts.
+    pub(super) fn half_closed(&self, now_ms: u64) {
+        if self.half_closed.load(Relaxed) == 0 {
+            self.half_closed.store(now_ms.max(1), Relaxed);
+        }
+    }
+
     /// Whether this is news.
     pub(super) fn hang_up(&self, now_ms: u64) -> bool {
         self.since.store(now_ms, Relaxed);
@@ -276,6 +289,8 @@ impl Track {
                     } else {
                         State::StalledUpload
                     }
+                } else if under_way > 0 && self.half_closed.load(Relaxed) > 0 {
+                    State::HalfClosed
                 } else if under_way > 0 {
                     State::Working
                 } else if stage == Stage::Http2 {
@@ -306,7 +321,10 @@ impl Track {
         };
         let (quiet_for, since) = (ago(&self.progress), ago(&self.since));
         let state = self.state();
+        // As long as it takes bytes of the answer, it is there.
+        let alone_for = quiet_for.min(ago(&self.half_closed));
         let patience = limits.patience.min(moment.most);
+        let stall = limits.stall_in_stop.min(moment.most * 2);
         if state == State::Parting {
             let was_idle = quiet_for > moment.since_linger;
             let limit = if moment.all_taken && was_idle {
@@ -329,6 +347,7 @@ impl Track {
                 State::StalledUpload | State::StalledReader => {
                     until(limits.stall, quiet_for, Verdict::Cut)
                 }
+                State::HalfClosed => until(limits.stall, alone_for, Verdict::Cut),
                 State::Working | State::WebSocket | State::Upgraded | State::Parting => {
                     Verdict::Wait(None)
                 }
@@ -336,11 +355,10 @@ impl Track {
         }
         match state {
             // However long it was quiet before: then it had more time.
-            State::StalledUpload | State::StalledReader => until(
-                limits.stall_in_stop.min(moment.most * 2),
-                quiet_for.min(moment.since_linger),
-                Verdict::Cut,
-            ),
+            State::StalledUpload | State::StalledReader => {
+                until(stall, quiet_for.min(moment.since_linger), Verdict::Cut)
+            }
+            State::HalfClosed => until(stall, alone_for.min(moment.since_linger), Verdict::Cut),
             State::WebSocket if !self.closes_websocket() => until(
                 SAY_IT_YOURSELF.min(moment.most),
                 moment.since_linger,

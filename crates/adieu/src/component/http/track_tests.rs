@@ -276,6 +276,31 @@ fn a_pause_before_the_stop_is_no_stall_in_it() {
     assert_eq!(world.verdict(), Verdict::Cut);
 }
 
+/// It may wait for its answer, or not be there any more; nobody can tell.
+#[test]
+fn a_client_that_has_closed_its_side_is_not_waited_for_for_ever() {
+    let mut world = World::new();
+    world.happen(Event::Begin);
+    world.happen(Event::Pass(600_000));
+    assert_eq!(world.verdict(), Verdict::Wait(None));
+    world.track.half_closed(world.now);
+    assert_eq!(world.verdict(), Verdict::Wait(Some(world.limits.stall)));
+    world.happen(Event::Pass(59_000));
+    // Whoever takes bytes is there.
+    world.happen(Event::Wrote);
+    world.happen(Event::Pass(59_000));
+    world.track.half_closed(world.now);
+    assert!(matches!(world.verdict(), Verdict::Wait(Some(_))));
+    world.happen(Event::Turn);
+    world.happen(Event::Turn);
+    assert_eq!(
+        world.verdict(),
+        Verdict::Wait(Some(world.limits.stall_in_stop))
+    );
+    world.happen(Event::Pass(2_000));
+    assert_eq!(world.verdict(), Verdict::Cut);
+}
+
 #[test]
 fn who_has_connected_in_advance_is_told_apart_from_who_is_about_to_ask() {
     let mut world = World::new();

@@ -46,10 +46,10 @@ pub(in crate::net) fn unacknowledged(socket: &Socket) -> Option<u32> {
     crate::sys::unacknowledged(socket.as_fd())
 }
 
-/// Whether both directions are over, because the other end said so or an error came.
+/// Whether the other end has closed its side, and whether it is gone.
 #[cfg(feature = "http")]
-pub(in crate::net) fn is_reset(socket: &Socket) -> bool {
-    crate::sys::is_hung_up(socket.as_fd())
+pub(in crate::net) fn departure(socket: &Socket) -> (bool, bool) {
+    crate::sys::departure(socket.as_fd())
 }
 
 /// How much there is to be read; `None` where that cannot be known.

@@ -50,8 +50,8 @@ pub(in crate::net) const fn unacknowledged(_: &Socket) -> Option<u32> {
 
 /// Not asked here: what holds a stop has its bound all the same.
 #[cfg(feature = "http")]
-pub(in crate::net) const fn is_reset(_: &Socket) -> bool {
-    false
+pub(in crate::net) const fn departure(_: &Socket) -> (bool, bool) {
+    (false, false)
 }
 
 pub(in crate::net) const fn unread(_: &Socket) -> Option<u64> {
