@@ -2,6 +2,7 @@
 //! the pool holds the exit.
 
 mod database;
+mod opening;
 mod postgres;
 mod shop;
 mod stop;

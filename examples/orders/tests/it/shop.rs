@@ -119,10 +119,14 @@ impl Shop {
         begin(&self.listen, "POST", path, body)
     }
 
+    pub(crate) fn begin_get(&self, path: &str) -> TcpStream {
+        begin(&self.listen, "GET", path, "")
+    }
+
     /// The items ordered so far.
     #[track_caller]
     pub(crate) fn items(&self) -> Vec<String> {
-        let answer = finish(begin(&self.listen, "GET", "/orders", ""));
+        let answer = finish(self.begin_get("/orders"));
         let orders: Value = serde_json::from_str(&answer.body).expect("a list");
         let orders = orders.as_array().expect("a list").iter();
         orders
