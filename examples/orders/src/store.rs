@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
-use sqlx::{AnyPool, Row};
+use sqlx::{AnyConnection, AnyPool, Connection, Row};
+use tokio::time::timeout;
 use tracing::info;
 
-use crate::database::Database;
+use crate::database::{Database, Unreachable};
 
 /// How long an order waits for its turn to be written, and for a connection before that.
 const TURN: Duration = Duration::from_secs(30);
+/// How long a server may take to answer at the start.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// A handle to the pool; clones share it.
 #[derive(Clone)]
@@ -28,9 +31,10 @@ pub(crate) struct Order {
 
 impl Store {
     /// Connects and makes the table if there is none.
-    pub(crate) async fn open(url: String) -> sqlx::Result<Self> {
+    pub(crate) async fn open(url: String) -> adieu::Result<Self> {
         install_default_drivers();
         let database = Database::at(url);
+        probe(&database).await?;
         let pool = open_pool(&database).await?;
         if database.is_sqlite() {
             // Readers do not wait for the writer.
@@ -101,6 +105,16 @@ impl Store {
     /// Waits until every connection is back.
     pub(crate) async fn close(&self) {
         self.pool.close().await;
+    }
+}
+
+/// Connects once without the pool, which would try again and again and then know of nothing but its patience.
+async fn probe(database: &Database) -> Result<(), Unreachable> {
+    let connecting = async { AnyConnection::connect(database.url()).await?.close().await };
+    match timeout(ANSWER, connecting).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(cause)) => Err(database.unreachable(cause.into())),
+        Err(late) => Err(database.unreachable(late.into())),
     }
 }
 

@@ -41,14 +41,10 @@ impl Shop {
     /// Opens a shop on this database, and waits until it is ready.
     pub(crate) fn open(database: &str, arguments: &[&str]) -> Self {
         let directory = TempDir::new().expect("a directory for the report");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_example-orders"))
-            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(["--database", database])
+        let mut child = command(database)
             .arg("--report")
             .arg(directory.path().join("report.json"))
             .args(arguments)
-            .env_remove("ADIEU_GRACE")
-            .env_remove("DATABASE_URL")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -182,6 +178,17 @@ impl Closed {
         });
         settled.filter_map(|entry| entry["part"].as_str()).collect()
     }
+}
+
+/// The program on this database and on ports of its own.
+pub(crate) fn command(database: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_example-orders"));
+    command
+        .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .args(["--database", database])
+        .env_remove("ADIEU_GRACE")
+        .env_remove("DATABASE_URL");
+    command
 }
 
 fn begin(address: &str, method: &str, path: &str, body: &str) -> TcpStream {
