@@ -72,6 +72,8 @@ async fn a_live_socket_file_is_left_alone() {
     assert_eq!(report.exit_code(), 1, "{report}");
     let text = report.to_string();
     assert!(text.contains("web.sock"), "{text}");
+    let holder = format!("(pid {})", std::process::id());
+    assert!(text.contains(&holder), "{text}");
     assert!(path.exists());
 }
 

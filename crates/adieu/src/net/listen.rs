@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::estate::Hold;
 use super::holder;
-use super::inherit::{Kin, Origin};
+use super::inherit::{Kin, Origin, Place, address_of};
 use super::platform::{self, UnixListener};
 use super::quit;
 use crate::core::Core;
@@ -74,16 +74,8 @@ impl Listen {
     /// Dropping it while a name is resolved leaves nothing behind.
     async fn bind(self) -> Result<Listener, Error> {
         let name: Arc<str> = Arc::from(&*self.name);
-        let failed = |cause: io::Error| {
-            let taken = cause.kind() == io::ErrorKind::AddrInUse;
-            let holder = taken.then(|| holder::of(&self.address)).flatten();
-            let (name, address) = (Arc::clone(&name), self.address.clone());
-            Error::new(ErrorKind::Listen {
-                name,
-                address,
-                holder,
-                cause,
-            })
+        let failed = |cause: io::Error, at: Option<Place>| {
+            refused(&name, self.address.clone(), at.as_ref(), cause)
         };
         #[cfg(feature = "tls")]
         let tls = match &self.tls {
@@ -95,12 +87,15 @@ impl Listen {
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
                     // The kernel would make one up.
-                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into())),
+                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into(), None)),
                     Some(path) => match platform::bind_unix(path.as_ref()) {
                         Ok(socket) => (Bound::Unix(socket), Some(path.into())),
-                        Err(cause) => return Err(failed(cause)),
+                        Err(cause) => return Err(failed(cause, Some(Place::Unix(path.into())))),
                     },
-                    None => (bind_tcp(&self.address).await.map_err(failed)?, None),
+                    None => match bind_tcp(&self.address).await {
+                        Ok(bound) => (bound, None),
+                        Err((cause, at)) => return Err(failed(cause, at.map(Place::Tcp))),
+                    },
                 };
                 let name = self.name.to_string();
                 (
@@ -216,7 +211,7 @@ impl Listener {
 
     fn address(&self) -> String {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
-        super::inherit::address_of(socket).map_or_else(String::new, |address| address.to_string())
+        address_of(socket).map_or_else(String::new, |address| address.to_string())
     }
 
     /// Where it came from, if we have not bound it.
@@ -253,6 +248,17 @@ impl fmt::Debug for Listener {
     }
 }
 
+/// The error of a listener that could not be had: with whoever holds the address, if somebody does.
+fn refused(name: &str, address: String, at: Option<&Place>, cause: io::Error) -> Error {
+    let is_taken = cause.kind() == io::ErrorKind::AddrInUse;
+    Error::new(ErrorKind::Listen {
+        name: name.into(),
+        address,
+        holder: at.filter(|_| is_taken).and_then(holder::of),
+        cause,
+    })
+}
+
 /// What to do about an address that cannot be listened on.
 pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static str> {
     let is_file = address.starts_with("unix:");
@@ -276,12 +282,15 @@ pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static s
     })
 }
 
-async fn bind_tcp(address: &str) -> io::Result<Bound> {
-    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
-    for address in tokio::net::lookup_host(address).await? {
+/// An error comes with the address that it is about, if the name has one.
+async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>)> {
+    let addresses = tokio::net::lookup_host(address).await;
+    let nothing = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
+    let mut last = (nothing, None);
+    for address in addresses.map_err(|error| (error, None))? {
         match bind_one(address) {
             Ok(socket) => return Ok(Bound::Tcp(socket)),
-            Err(error) => last = error,
+            Err(error) => last = (error, Some(address)),
         }
     }
     Err(last)

@@ -3,4 +3,5 @@
 mod goodbye;
 mod lines;
 mod server;
+mod taken;
 mod under_load;
