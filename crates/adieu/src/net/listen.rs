@@ -209,9 +209,9 @@ impl Listener {
         self
     }
 
-    fn address(&self) -> String {
+    fn at(&self) -> Option<Place> {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
-        address_of(socket).map_or_else(String::new, |address| address.to_string())
+        address_of(socket)
     }
 
     /// Where it came from, if we have not bound it.
@@ -219,9 +219,15 @@ impl Listener {
         self.hold.provenance()
     }
 
-    /// Begins to listen.
-    pub(crate) fn open(mut self) -> io::Result<Listening> {
-        let tell = self.on_listening.take().map(|tell| (tell, self.address()));
+    /// Begins to listen. Whoever bound the address as well, and was faster, has it: binding has not settled that.
+    pub(crate) fn open(self) -> Result<Listening, Error> {
+        let (name, place) = (self.name.clone(), self.at());
+        let address = place.as_ref().map_or_else(String::new, Place::to_string);
+        self.listen(&address)
+            .map_err(|cause| refused(&name, address, place.as_ref(), cause))
+    }
+
+    fn listen(mut self, address: &str) -> io::Result<Listening> {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
         socket.listen(BACKLOG)?;
         self.hold.list(socket.try_clone().map(Into::into));
@@ -229,8 +235,8 @@ impl Listener {
             Bound::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.into())?),
             Bound::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.into())?),
         };
-        if let Some((tell, address)) = tell {
-            tell(&address);
+        if let Some(tell) = self.on_listening {
+            tell(address);
         }
         Ok(Listening {
             hold: self.hold,
