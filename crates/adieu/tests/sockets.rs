@@ -156,6 +156,12 @@ async fn an_address_that_cannot_be_says_what_to_do() {
     for (address, code, words) in [
         ("nonsense", 2, "an address is HOST:PORT"),
         ("127.0.0.1:99999", 2, "an address is HOST:PORT"),
+        (
+            ":8080",
+            2,
+            "write 0.0.0.0:8080 for all addresses, or 127.0.0.1:8080",
+        ),
+        (":99999", 2, "an address is HOST:PORT"),
         ("unix:", 2, "1 to 107 bytes"),
         (&*long, 2, "1 to 107 bytes"),
         ("192.0.2.1:0", 1, "does not have that address"),

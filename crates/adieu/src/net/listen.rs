@@ -266,9 +266,13 @@ fn refused(name: &str, address: String, at: Option<&Place>, cause: io::Error) ->
 }
 
 /// What to do about an address that cannot be listened on.
-pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static str> {
+pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<Cow<'static, str>> {
+    if let Some(port) = port_alone(address) {
+        let advice = format!("write 0.0.0.0:{port} for all addresses, or 127.0.0.1:{port}");
+        return Some(advice.into());
+    }
     let is_file = address.starts_with("unix:");
-    Some(match problem {
+    let advice = match problem {
         io::ErrorKind::InvalidInput if is_file => {
             "the path of a socket has 1 to 107 bytes: choose a shorter one"
         }
@@ -285,11 +289,22 @@ pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static s
             "ports below 1024 need CAP_NET_BIND_SERVICE: choose one above"
         }
         _ => return None,
-    })
+    };
+    Some(advice.into())
+}
+
+/// The port of an address that has no host, as in `:8080`. Elsewhere that means all addresses, or is a slip for one: to
+/// guess would open to the world what was meant for this machine.
+fn port_alone(address: &str) -> Option<u16> {
+    address.strip_prefix(':')?.parse().ok()
 }
 
 /// An error comes with the address that it is about, if the name has one.
 async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>)> {
+    if port_alone(address).is_some() {
+        let nobody = io::Error::new(io::ErrorKind::InvalidInput, "the address has no host");
+        return Err((nobody, None));
+    }
     let addresses = tokio::net::lookup_host(address).await;
     let nothing = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
     let mut last = (nothing, None);
