@@ -4,5 +4,6 @@
 mod database;
 mod opening;
 mod postgres;
+mod readme;
 mod shop;
 mod stop;
