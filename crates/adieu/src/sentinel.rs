@@ -220,9 +220,15 @@ impl Watchdog {
             active |= watched.glance != glance || glance.occupant != 0;
             watched.see(glance, now, self.limit, &self.core);
         }
-        // A thread that has ended leaves its seat to us alone.
-        self.seen
-            .retain(|_, watched| Arc::strong_count(&watched.seat) > 1);
+        // A thread that has ended leaves its seat to us alone. What it was last seen at is over.
+        let core = &self.core;
+        self.seen.retain(|_, watched| {
+            let is_there = Arc::strong_count(&watched.seat) > 1;
+            if !is_there {
+                watched.report(core, watched.last - watched.since, false);
+            }
+            is_there
+        });
         if active {
             self.dozing = false;
         } else if self.dozing {

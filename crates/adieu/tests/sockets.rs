@@ -72,6 +72,8 @@ async fn a_live_socket_file_is_left_alone() {
     assert_eq!(report.exit_code(), 1, "{report}");
     let text = report.to_string();
     assert!(text.contains("web.sock"), "{text}");
+    let holder = format!("(pid {})", std::process::id());
+    assert!(text.contains(&holder), "{text}");
     assert!(path.exists());
 }
 
@@ -124,6 +126,29 @@ async fn a_port_that_is_taken_is_an_error_that_names_it_and_its_holder() {
     );
 }
 
+/// Two services may bind one port, and the first to listen has it: the other is told as much as if it could not bind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_is_taken_after_setup_is_the_same_error() {
+    let mut others = None;
+    let report = scope("sockets")
+        .run(async |app: &mut App| {
+            let listener = app.listen("web", "127.0.0.1:0").await?;
+            let address = listener.local_addr().expect("an address");
+            app.http(listener, Router::new());
+            others = Some((TcpListener::bind(address)?, address));
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    let (_other, address) = others.expect("setup ran");
+    let part = report.part("web").expect("it is in the report");
+    let failure = part.failure.as_ref().expect("it failed").to_string();
+    let whole = format!("`web` cannot listen on {address}, which ");
+    let holder = format!("(pid {}) holds: stop that", std::process::id());
+    assert!(failure.starts_with(&whole), "{failure}");
+    assert!(failure.contains(&holder), "{failure}");
+}
+
 /// What is no address is a mistake in the configuration, and not the world's; either way it says what to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_cannot_be_says_what_to_do() {
@@ -131,6 +156,12 @@ async fn an_address_that_cannot_be_says_what_to_do() {
     for (address, code, words) in [
         ("nonsense", 2, "an address is HOST:PORT"),
         ("127.0.0.1:99999", 2, "an address is HOST:PORT"),
+        (
+            ":8080",
+            2,
+            "write 0.0.0.0:8080 for all addresses, or 127.0.0.1:8080",
+        ),
+        (":99999", 2, "an address is HOST:PORT"),
         ("unix:", 2, "1 to 107 bytes"),
         (&*long, 2, "1 to 107 bytes"),
         ("192.0.2.1:0", 1, "does not have that address"),

@@ -8,7 +8,13 @@ use std::time::Duration;
 
 use adieu::Conn;
 use clap::Parser;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+/// The longest line, without its end: a client that never ends one must not fill the memory.
+const LONGEST: usize = 64 * 1_024;
+/// How long a client that was refused may go on sending.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Echoes lines, and says goodbye when it stops.
 #[derive(Parser)]
@@ -44,8 +50,18 @@ fn main() -> adieu::Report {
 async fn echo(conn: Conn) -> io::Result<()> {
     let mut conn = BufReader::new(conn);
     let mut line = Vec::new();
-    while conn.read_until(b'\n', &mut line).await? > 0 && line.ends_with(b"\n") {
-        let text = line.trim_ascii_end();
+    loop {
+        // A byte more than the longest line and its end: whoever fills that has no end in sight.
+        let mut bounded = (&mut conn).take(LONGEST as u64 + 2);
+        bounded.read_until(b'\n', &mut line).await?;
+        let Some(text) = line.strip_suffix(b"\n") else {
+            break;
+        };
+        // The blanks before it are the client's own.
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        if text.len() > LONGEST {
+            break;
+        }
         let mut answer = Vec::with_capacity(text.len() + 8);
         answer.extend_from_slice(b"Echo: ");
         answer.extend_from_slice(text);
@@ -53,5 +69,19 @@ async fn echo(conn: Conn) -> io::Result<()> {
         conn.get_mut().write_all(&answer).await?;
         line.clear();
     }
+    if line.len() > LONGEST {
+        refuse(conn).await?;
+    }
+    Ok(())
+}
+
+/// Says so, and closes.
+async fn refuse(mut conn: BufReader<Conn>) -> io::Result<()> {
+    let refusal = format!("Line too long: at most {LONGEST} bytes.\r\n");
+    conn.write_all(refusal.as_bytes()).await?;
+    conn.shutdown().await?;
+    // A close with something unread resets the connection, and takes what was said with it.
+    let rest = async { tokio::io::copy_buf(&mut conn, &mut tokio::io::sink()).await };
+    let _ = timeout(PARTING, rest).await;
     Ok(())
 }

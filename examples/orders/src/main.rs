@@ -10,6 +10,7 @@
 //! ```
 
 mod api;
+mod database;
 mod store;
 
 use std::io::{self, IsTerminal};
@@ -32,7 +33,7 @@ struct Options {
     /// Where to answer for health and metrics
     #[arg(long, default_value = "127.0.0.1:9100")]
     admin: String,
-    /// Where the orders are, as in sqlite://orders.db or postgres://localhost/orders
+    /// Where the orders are, as in sqlite://orders.db, sqlite::memory: or postgres://localhost/orders
     #[arg(long, env = "DATABASE_URL", default_value = "sqlite://orders.db")]
     database: String,
     /// Whom to tell of every order: it is posted there as JSON

@@ -61,11 +61,11 @@ impl View {
     /// What every part is doing, in the order of registration.
     pub(super) fn parts(&self) -> Vec<PartState> {
         self.ledger(|ledger| {
-            let parts = self.core.parts();
+            let (parts, is_told) = (self.core.parts(), self.core.stop.is_requested());
             let state = |(index, part): (usize, &Part)| PartState {
                 name: Arc::clone(&part.name),
                 kind: part.kind,
-                condition: Condition::of(part, ledger.progress(index)),
+                condition: Condition::of(part, ledger.progress(index), is_told),
                 restarts: part.restarts,
                 census: part.census.as_ref().map(|count| count()),
             };

@@ -17,7 +17,7 @@ use tower_service::Service as _;
 use super::routes::AdminRoutes;
 use crate::app::App;
 use crate::core::Core;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::gate::Gate;
 use crate::net::{Keeper, Listen, Listening, Wire};
 use crate::report::Notice;
@@ -88,19 +88,12 @@ impl<'app> Admin<'app> {
         let listener = Listen::new(Arc::clone(&core), "admin".into(), self.address, self.place)
             .aside()
             .await?;
-        let (local, shown) = (listener.local_addr(), address.clone());
-        let listening = listener.open().map_err(|cause| {
-            Error::new(ErrorKind::Listen {
-                name: "admin".into(),
-                address,
-                holder: None,
-                cause,
-            })
-        })?;
+        let local = listener.local_addr();
+        let listening = listener.open()?;
         if let Some(address) = local.filter(|local| !local.ip().is_loopback() && !self.exposed) {
             core.note(Notice::AdminExposed { address });
         }
-        let shown = local.map_or(shown, |local| local.to_string());
+        let shown = local.map_or(address, |local| local.to_string());
         let door = Door {
             listening,
             _closed: OpenOnDrop(core.office.opened(shown, self.place, core.now())),

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::estate::Hold;
 use super::holder;
-use super::inherit::{Kin, Origin};
+use super::inherit::{Kin, Origin, Place, address_of};
 use super::platform::{self, UnixListener};
 use super::quit;
 use crate::core::Core;
@@ -74,16 +74,8 @@ impl Listen {
     /// Dropping it while a name is resolved leaves nothing behind.
     async fn bind(self) -> Result<Listener, Error> {
         let name: Arc<str> = Arc::from(&*self.name);
-        let failed = |cause: io::Error| {
-            let taken = cause.kind() == io::ErrorKind::AddrInUse;
-            let holder = taken.then(|| holder::of(&self.address)).flatten();
-            let (name, address) = (Arc::clone(&name), self.address.clone());
-            Error::new(ErrorKind::Listen {
-                name,
-                address,
-                holder,
-                cause,
-            })
+        let failed = |cause: io::Error, at: Option<Place>| {
+            refused(&name, self.address.clone(), at.as_ref(), cause)
         };
         #[cfg(feature = "tls")]
         let tls = match &self.tls {
@@ -95,12 +87,15 @@ impl Listen {
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
                     // The kernel would make one up.
-                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into())),
+                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into(), None)),
                     Some(path) => match platform::bind_unix(path.as_ref()) {
                         Ok(socket) => (Bound::Unix(socket), Some(path.into())),
-                        Err(cause) => return Err(failed(cause)),
+                        Err(cause) => return Err(failed(cause, Some(Place::Unix(path.into())))),
                     },
-                    None => (bind_tcp(&self.address).await.map_err(failed)?, None),
+                    None => match bind_tcp(&self.address).await {
+                        Ok(bound) => (bound, None),
+                        Err((cause, at)) => return Err(failed(cause, at.map(Place::Tcp))),
+                    },
                 };
                 let name = self.name.to_string();
                 (
@@ -214,9 +209,9 @@ impl Listener {
         self
     }
 
-    fn address(&self) -> String {
+    fn at(&self) -> Option<Place> {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
-        super::inherit::address_of(socket).map_or_else(String::new, |address| address.to_string())
+        address_of(socket)
     }
 
     /// Where it came from, if we have not bound it.
@@ -224,9 +219,15 @@ impl Listener {
         self.hold.provenance()
     }
 
-    /// Begins to listen.
-    pub(crate) fn open(mut self) -> io::Result<Listening> {
-        let tell = self.on_listening.take().map(|tell| (tell, self.address()));
+    /// Begins to listen. Whoever bound the address as well, and was faster, has it: binding has not settled that.
+    pub(crate) fn open(self) -> Result<Listening, Error> {
+        let (name, place) = (self.name.clone(), self.at());
+        let address = place.as_ref().map_or_else(String::new, Place::to_string);
+        self.listen(&address)
+            .map_err(|cause| refused(&name, address, place.as_ref(), cause))
+    }
+
+    fn listen(mut self, address: &str) -> io::Result<Listening> {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
         socket.listen(BACKLOG)?;
         self.hold.list(socket.try_clone().map(Into::into));
@@ -234,8 +235,8 @@ impl Listener {
             Bound::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.into())?),
             Bound::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.into())?),
         };
-        if let Some((tell, address)) = tell {
-            tell(&address);
+        if let Some(tell) = self.on_listening {
+            tell(address);
         }
         Ok(Listening {
             hold: self.hold,
@@ -253,10 +254,25 @@ impl fmt::Debug for Listener {
     }
 }
 
+/// The error of a listener that could not be had: with whoever holds the address, if somebody does.
+fn refused(name: &str, address: String, at: Option<&Place>, cause: io::Error) -> Error {
+    let is_taken = cause.kind() == io::ErrorKind::AddrInUse;
+    Error::new(ErrorKind::Listen {
+        name: name.into(),
+        address,
+        holder: at.filter(|_| is_taken).and_then(holder::of),
+        cause,
+    })
+}
+
 /// What to do about an address that cannot be listened on.
-pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static str> {
+pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<Cow<'static, str>> {
+    if let Some(port) = port_alone(address) {
+        let advice = format!("write 0.0.0.0:{port} for all addresses, or 127.0.0.1:{port}");
+        return Some(advice.into());
+    }
     let is_file = address.starts_with("unix:");
-    Some(match problem {
+    let advice = match problem {
         io::ErrorKind::InvalidInput if is_file => {
             "the path of a socket has 1 to 107 bytes: choose a shorter one"
         }
@@ -273,15 +289,29 @@ pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<&'static s
             "ports below 1024 need CAP_NET_BIND_SERVICE: choose one above"
         }
         _ => return None,
-    })
+    };
+    Some(advice.into())
 }
 
-async fn bind_tcp(address: &str) -> io::Result<Bound> {
-    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
-    for address in tokio::net::lookup_host(address).await? {
+/// The port of an address that has no host, as in `:8080`. Elsewhere that means all addresses, or is a slip for one: to
+/// guess would open to the world what was meant for this machine.
+fn port_alone(address: &str) -> Option<u16> {
+    address.strip_prefix(':')?.parse().ok()
+}
+
+/// An error comes with the address that it is about, if the name has one.
+async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>)> {
+    if port_alone(address).is_some() {
+        let nobody = io::Error::new(io::ErrorKind::InvalidInput, "the address has no host");
+        return Err((nobody, None));
+    }
+    let addresses = tokio::net::lookup_host(address).await;
+    let nothing = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
+    let mut last = (nothing, None);
+    for address in addresses.map_err(|error| (error, None))? {
         match bind_one(address) {
             Ok(socket) => return Ok(Bound::Tcp(socket)),
-            Err(error) => last = error,
+            Err(error) => last = (error, Some(address)),
         }
     }
     Err(last)

@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     outcomes: Vec<Option<(Outcome, Time, bool)>>,
     closing_since: Vec<Option<Time>>,
     blocked: Vec<Blocked>,
+    /// Blocks that are not over: who, by its number in `blocked`, and since when.
+    blocking: Vec<(usize, Time)>,
     timeline: Vec<(Time, Notice)>,
     omitted: u64,
     exit: Option<Exit>,
@@ -37,6 +39,10 @@ fn set<T>(list: &mut Vec<Option<T>>, part: PartId, value: T) {
     list[index] = Some(value);
 }
 
+fn in_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
@@ -49,6 +55,7 @@ impl Ledger {
             outcomes: Vec::new(),
             closing_since: Vec::new(),
             blocked: Vec::new(),
+            blocking: Vec::new(),
             timeline: Vec::new(),
             omitted: 0,
             exit: None,
@@ -63,7 +70,7 @@ impl Ledger {
             ongoing,
         } = &notice
         {
-            self.count_block(task, place, *lasted, *ongoing);
+            self.count_block(now, (task, place), *lasted, *ongoing);
         }
         if self.timeline.len() < MOST_NOTICES || self.stopped_at.is_some() {
             self.timeline.push((now, notice));
@@ -73,26 +80,48 @@ impl Ledger {
     }
 
     /// A block is told twice, when it is noticed and when it is over; the first counts, the second may be longer.
-    fn count_block(&mut self, task: &str, place: &str, lasted: Duration, ongoing: bool) {
-        let millis = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
-        let full = self.blocked.len() >= 1_000;
-        match self
-            .blocked
-            .iter_mut()
-            .find(|blocked| blocked.task == task && blocked.place == place)
-        {
-            Some(blocked) => {
-                blocked.times += u64::from(ongoing);
-                blocked.longest_ms = blocked.longest_ms.max(millis);
+    fn count_block(&mut self, now: Time, who: (&str, &str), lasted: Duration, ongoing: bool) {
+        let (task, place) = who;
+        let known = (self.blocked.iter())
+            .position(|blocked| blocked.task == task && blocked.place == place);
+        let number = match known {
+            Some(number) => number,
+            None if self.blocked.len() >= 1_000 => return,
+            None => {
+                self.blocked.push(Blocked {
+                    task: task.to_owned(),
+                    place: place.to_owned(),
+                    times: u64::from(!ongoing),
+                    longest_ms: 0,
+                });
+                self.blocked.len() - 1
             }
-            None if !full => self.blocked.push(Blocked {
-                task: task.to_owned(),
-                place: place.to_owned(),
-                times: 1,
-                longest_ms: millis,
-            }),
-            None => {}
+        };
+        let blocked = &mut self.blocked[number];
+        blocked.times += u64::from(ongoing);
+        blocked.longest_ms = blocked.longest_ms.max(in_millis(lasted));
+        let since = now.saturating_sub(lasted);
+        if ongoing {
+            self.blocking.push((number, since));
+        } else {
+            // Of several with one name, the one that began about then.
+            let over = (0..self.blocking.len())
+                .filter(|&at| self.blocking[at].0 == number)
+                .min_by_key(|&at| self.blocking[at].1.abs_diff(since));
+            if let Some(over) = over {
+                self.blocking.swap_remove(over);
+            }
         }
+    }
+
+    /// Who has blocked the loop, and for how long as of now: the worst block may be the one that is not over.
+    fn blocked(&self, now: Time) -> Vec<Blocked> {
+        let mut blocked = self.blocked.clone();
+        for &(number, since) in &self.blocking {
+            let longest = &mut blocked[number].longest_ms;
+            *longest = in_millis(now.saturating_sub(since)).max(*longest);
+        }
+        blocked
     }
 
     pub(crate) fn problem(&mut self, failure: Failure) {
@@ -196,7 +225,7 @@ impl Ledger {
             parts: self.parts(core, now, stopped_at),
             lost: losses.lines(),
             lost_unnamed: losses.unnamed,
-            blocked: self.blocked.clone(),
+            blocked: self.blocked(now),
             timeline: self.timeline.clone(),
             omitted: self.omitted,
         }
@@ -236,5 +265,51 @@ impl Ledger {
         #[cfg(feature = "admin")]
         let parts = parts.chain(core.office.reports(now));
         parts.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(ledger: &mut Ledger, at: u64, lasted: u64, ongoing: bool) {
+        let notice = Notice::Blocked {
+            task: "rude".to_owned(),
+            place: "src/rude.rs:1:1".to_owned(),
+            lasted: Duration::from_millis(lasted),
+            ongoing,
+        };
+        ledger.write(Duration::from_millis(at), notice);
+    }
+
+    /// How often it has blocked, and for how many milliseconds at most.
+    fn rude(ledger: &Ledger, at: u64) -> (u64, u64) {
+        let blocked = ledger.blocked(Duration::from_millis(at));
+        (blocked[0].times, blocked[0].longest_ms)
+    }
+
+    #[test]
+    fn a_block_that_is_not_over_counts_as_long_as_it_is() {
+        let mut ledger = Ledger::new();
+        told(&mut ledger, 1_100, 100, true);
+        assert_eq!(rude(&ledger, 1_100), (1, 100));
+        assert_eq!(rude(&ledger, 5_000), (1, 4_000));
+    }
+
+    #[test]
+    fn a_block_that_is_over_grows_no_more() {
+        let mut ledger = Ledger::new();
+        told(&mut ledger, 1_100, 100, true);
+        told(&mut ledger, 1_500, 475, false);
+        assert_eq!(rude(&ledger, 5_000), (1, 475));
+    }
+
+    #[test]
+    fn of_two_with_one_name_the_one_that_is_over_is_the_one_that_began_then() {
+        let mut ledger = Ledger::new();
+        told(&mut ledger, 1_100, 100, true);
+        told(&mut ledger, 3_100, 100, true);
+        told(&mut ledger, 3_500, 475, false);
+        assert_eq!(rude(&ledger, 5_000), (2, 4_000));
     }
 }

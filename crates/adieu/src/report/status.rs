@@ -62,14 +62,14 @@ impl Ledger {
     }
 
     fn write_parts(&self, f: &mut String, core: &Core, now: Time) -> std::fmt::Result {
-        let parts = core.parts();
+        let (parts, is_told) = (core.parts(), core.stop.is_requested());
         let width = parts
             .iter()
             .map(|part| part.name.chars().count())
             .max()
             .unwrap_or(0);
         for (index, part) in parts.iter().enumerate() {
-            let condition = Condition::of(part, self.progress(index)).name();
+            let condition = Condition::of(part, self.progress(index), is_told).name();
             let (kind, name, age) = (part.kind, &part.name, show(now.saturating_sub(part.born)));
             write!(f, "  {kind:<11} {name:<width$}  {condition}, {age} old")?;
             if part.restarts > 0 {

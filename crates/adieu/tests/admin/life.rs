@@ -125,7 +125,7 @@ async fn answers_through_the_whole_stop_and_not_a_moment_longer() {
 
     let stages = [
         (shutdown, "announce", "deregister", "closing"),
-        (drain, "drain", "worker", "ready"),
+        (drain, "drain", "worker", "stopping"),
         (cleanup, "cancel", "save", "closing"),
         (close, "release", "pool", "closing"),
         (exit, "save", "flush", "closing"),

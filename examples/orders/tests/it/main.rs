@@ -2,6 +2,8 @@
 //! the pool holds the exit.
 
 mod database;
+mod opening;
 mod postgres;
+mod readme;
 mod shop;
 mod stop;

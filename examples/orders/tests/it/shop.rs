@@ -41,14 +41,10 @@ impl Shop {
     /// Opens a shop on this database, and waits until it is ready.
     pub(crate) fn open(database: &str, arguments: &[&str]) -> Self {
         let directory = TempDir::new().expect("a directory for the report");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_example-orders"))
-            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(["--database", database])
+        let mut child = command(database)
             .arg("--report")
             .arg(directory.path().join("report.json"))
             .args(arguments)
-            .env_remove("ADIEU_GRACE")
-            .env_remove("DATABASE_URL")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -119,10 +115,14 @@ impl Shop {
         begin(&self.listen, "POST", path, body)
     }
 
+    pub(crate) fn begin_get(&self, path: &str) -> TcpStream {
+        begin(&self.listen, "GET", path, "")
+    }
+
     /// The items ordered so far.
     #[track_caller]
     pub(crate) fn items(&self) -> Vec<String> {
-        let answer = finish(begin(&self.listen, "GET", "/orders", ""));
+        let answer = finish(self.begin_get("/orders"));
         let orders: Value = serde_json::from_str(&answer.body).expect("a list");
         let orders = orders.as_array().expect("a list").iter();
         orders
@@ -178,6 +178,17 @@ impl Closed {
         });
         settled.filter_map(|entry| entry["part"].as_str()).collect()
     }
+}
+
+/// The program on this database and on ports of its own.
+pub(crate) fn command(database: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_example-orders"));
+    command
+        .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .args(["--database", database])
+        .env_remove("ADIEU_GRACE")
+        .env_remove("DATABASE_URL");
+    command
 }
 
 fn begin(address: &str, method: &str, path: &str, body: &str) -> TcpStream {

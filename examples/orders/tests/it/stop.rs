@@ -73,3 +73,20 @@ fn an_exhausted_pool_is_not_ready_and_still_live() {
     let asked = shop.terminate();
     assert_eq!(shop.closed(asked).status.code(), Some(3));
 }
+
+/// SQLite has one writer at a time: the others wait for their turn, however long the queue, and none is turned away.
+#[test]
+fn orders_that_come_together_are_all_taken() {
+    let (_directory, url) = sqlite();
+    let shop = Shop::open(&url, &["--grace", "20s"]);
+    let orders: Vec<_> = (0..8)
+        .map(|_| shop.begin_post("/orders?ms=800", r#"{"item":"tea"}"#))
+        .collect();
+    for order in orders {
+        let answer = finish(order);
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    }
+    assert_eq!(shop.items(), ["tea"; 8]);
+    let asked = shop.terminate();
+    assert_eq!(shop.closed(asked).status.code(), Some(0));
+}
