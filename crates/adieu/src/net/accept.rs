@@ -111,10 +111,6 @@ impl Server {
     }
 
     /// How long ago this tide began; nothing if it has not.
-    #[cfg_attr(
-        not(feature = "http"),
-        expect(dead_code, reason = "only HTTP has states with a bound of their own")
-    )]
     pub(crate) fn since(&self, tide: Tide) -> Duration {
         self.began[tide as usize]
             .get()
