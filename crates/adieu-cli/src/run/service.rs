@@ -163,7 +163,8 @@ impl Shared {
 }
 
 pub(super) fn run(options: Options) -> u8 {
-    // Before there is any other thread.
+    // Both before there is any other thread.
+    sys::unblock_signals();
     let guardian = Guardian::post();
     log::start(options.quiet);
     let guardian = guardian.unwrap_or_else(|error| {

@@ -392,6 +392,17 @@ pub(super) fn on_runtime(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
+/// Hears every signal again, whatever whoever started us had blocked: one that is blocked would never come in, not even
+/// the one that tells of a child's end. Before there is a second thread, which would inherit the mask.
+pub(super) fn unblock_signals() {
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is live during the calls, and made empty by the first.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 /// Whether whoever started us set this signal to be ignored, as `nohup` does.
 pub(super) fn is_ignored(signal: Signal) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();

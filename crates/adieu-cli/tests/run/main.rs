@@ -6,6 +6,7 @@ mod cloak;
 mod faults;
 mod health;
 mod life;
+mod masks;
 mod peers;
 mod pid1;
 mod restart;
