@@ -48,6 +48,14 @@ fn parent_of(pid: u32) -> Option<u32> {
     (state != "Z" && state != "X").then_some(parent)
 }
 
+/// With what a process has ended that its parent has not waited for yet, as the parent will be told.
+pub(super) fn status_of(pid: u32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let rest = stat.rsplit_once(") ")?.1.trim_end();
+    rest.starts_with('Z')
+        .then(|| rest.rsplit(' ').next()?.parse().ok())?
+}
+
 /// The name of a process, for people.
 pub(super) fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm"))

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -23,6 +24,8 @@ pub(super) struct Said {
     pub(super) ready: bool,
     /// When it last said that it is alive.
     pub(super) alive: Option<Instant>,
+    /// The process that it named as the one to look at.
+    pub(super) main: Option<u32>,
 }
 
 /// A socket for one generation. Closed when dropped.
@@ -30,7 +33,26 @@ pub(super) struct NotifySocket {
     /// As it stands in NOTIFY_SOCKET.
     pub(super) name: String,
     pub(super) said: watch::Receiver<Said>,
+    line: Arc<Line>,
     reader: AbortHandle,
+}
+
+/// Where words come in, and where they are told.
+struct Line {
+    socket: AsyncFd<OwnedFd>,
+    tell: watch::Sender<Said>,
+}
+
+impl Line {
+    /// Hears all that has come; fails if nothing is left, or for good.
+    fn read_all(&self) -> io::Result<()> {
+        loop {
+            // What comes from a stranger is passed over.
+            if let Some(text) = receive(self.socket.get_ref().as_fd())? {
+                hear(&self.tell, &text);
+            }
+        }
+    }
 }
 
 impl Drop for NotifySocket {
@@ -49,21 +71,34 @@ impl NotifySocket {
         rustix::net::sockopt::set_socket_passcred(&socket, true)?;
         let socket = sys::on_runtime(socket.into())?;
         let (tell, said) = watch::channel(Said::default());
+        let line = Arc::new(Line { socket, tell });
+        let theirs = Arc::clone(&line);
         let reader = tokio::spawn(async move {
-            while let Ok(mut ready) = socket.readable().await {
-                match ready.try_io(|socket| receive(socket.get_ref().as_fd())) {
-                    Ok(Ok(Some(text))) => hear(&tell, &text),
-                    // From a stranger, or nothing yet.
-                    Ok(Ok(None)) | Err(_) => {}
-                    Ok(Err(_)) => return,
+            while let Ok(mut ready) = theirs.socket.readable().await {
+                // An error to `try_io` is that there is nothing left for now.
+                if ready.try_io(|_| theirs.read_all()).is_ok() {
+                    return;
                 }
             }
         });
         Ok(Self {
             name: format!("@{name}"),
             said,
+            line,
             reader: reader.abort_handle(),
         })
+    }
+}
+
+impl NotifySocket {
+    /// Hears what has come and was not read yet.
+    pub(super) fn read_all(&self) {
+        let _ = self.line.read_all();
+    }
+
+    /// The process that was named will not do.
+    pub(super) fn forget_main(&self) {
+        self.line.tell.send_modify(|said| said.main = None);
     }
 }
 
@@ -100,6 +135,7 @@ fn hear(tell: &watch::Sender<Said>, text: &str) {
                     said.alive = Some(Instant::now());
                 }
                 Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
+                Some(("MAINPID", pid)) => said.main = pid.trim().parse().ok().or(said.main),
                 // For people, who look at ours.
                 Some(("STATUS", status)) => tell_outside(&format!("STATUS={status}")),
                 _ => {}

@@ -173,6 +173,19 @@ pub(super) enum Change {
     Suspended(Signal),
 }
 
+impl Change {
+    /// What the kernel says in one number.
+    pub(super) fn of(status: c_int) -> Self {
+        if libc::WIFSTOPPED(status) {
+            Self::Suspended(Signal(libc::WSTOPSIG(status)))
+        } else if libc::WIFSIGNALED(status) {
+            Self::Killed(Signal(libc::WTERMSIG(status)))
+        } else {
+            Self::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+        }
+    }
+}
+
 /// What a process has used, with the children it waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -204,13 +217,7 @@ pub(super) fn reap() -> io::Result<Option<(u32, Change, Usage)>> {
         Ok(pid) => pid,
         Err(_) => return Err(io::Error::last_os_error()),
     };
-    let change = if libc::WIFSTOPPED(status) {
-        Change::Suspended(Signal(libc::WSTOPSIG(status)))
-    } else if libc::WIFSIGNALED(status) {
-        Change::Killed(Signal(libc::WTERMSIG(status)))
-    } else {
-        Change::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
-    };
+    let change = Change::of(status);
     let usage = Usage {
         user: span(usage.ru_utime),
         system: span(usage.ru_stime),

@@ -4,6 +4,7 @@
 mod bad_input;
 mod cloak;
 mod faults;
+mod handovers;
 mod health;
 mod life;
 mod masks;
