@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::Error;
+
 /// As good as for ever, and far from where the arithmetic of time overflows: a hundred years.
 pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -53,6 +55,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
         rest = after;
     }
     Ok(total)
+}
+
+/// What an environment variable says; `None` if it is not there, or empty.
+pub(crate) fn from_variable(name: &str) -> Result<Option<Duration>, Error> {
+    let said = std::env::var_os(name).filter(|said| !said.is_empty());
+    said.map(|said| parse_duration(&said.to_string_lossy()))
+        .transpose()
+        .map_err(|invalid| Error::config(format!("{name}: {invalid}")))
 }
 
 /// A text that is not a duration.

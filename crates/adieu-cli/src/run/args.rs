@@ -22,7 +22,8 @@ cannot be executed, 127 there is no such command, 2 usage"
 )]
 pub(crate) struct RunArgs {
     /// The whole time of a stop; then SIGKILL to everything. 25s if left out, in a plain container 8s
-    #[arg(long, value_name = "TIME", env = "ADIEU_GRACE", hide_env = true, help_heading = STOP)]
+    // Or ADIEU_GRACE, which is read elsewhere: beside this option it is the command's.
+    #[arg(long, value_name = "TIME", help_heading = STOP)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) grace: Option<Duration>,
     /// Go on as before for so long once readiness is off; part of the grace

@@ -25,6 +25,7 @@ impl Generation {
         let options = &shared.options;
         let number = shared.next_number();
         let mut environment = shared.family.environment();
+        options.term.announce(&mut environment);
         // Always there: a program may say READY=1 though nobody waits for it.
         let ear = NotifySocket::open(number).ok().map(Arc::new);
         if let Some(ear) = &ear {

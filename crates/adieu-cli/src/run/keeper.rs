@@ -331,7 +331,7 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
             let queues = sockets.of_set(old.set).into_iter().map(sys::queue);
             queues.flatten().sum()
         };
-        cloak::until_quiet(waiting, shared.options.grace / 2).await;
+        cloak::until_quiet(waiting, shared.options.term.grace / 2).await;
     }
     let signal = shared
         .options
@@ -339,7 +339,7 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
         .of(Signal::TERM)
         .unwrap_or(Signal::TERM);
     old.process.send(signal, shared.options.to_group);
-    let grace = shared.options.grace;
+    let grace = shared.options.term.grace;
     if timeout(grace, old.process.ended()).await.is_err() {
         log::warn(format_args!(
             "pid {} has not ended after {grace:?}: SIGKILL to its group",

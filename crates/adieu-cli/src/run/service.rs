@@ -220,11 +220,11 @@ async fn live(
     });
     notify::stay_alive();
     let mut refused = None;
-    let grace = shared.options.grace + SLACK;
+    let grace = shared.options.term.grace + SLACK;
     let heard = Arc::clone(&shared);
     let mut scope = adieu::scope(shared.name.as_str())
         .grace(grace.mul_f64(1.0 / 0.7).min(grace + LATER_PHASES))
-        .lame_duck(shared.options.pre_stop)
+        .lame_duck(shared.options.term.pre_stop)
         .signals()
         .on_notice(move |notice| hear_notice(&heard, notice));
     if let Some(path) = &shared.options.report {
@@ -276,6 +276,9 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
 }
 
 async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
+    if let Some(objection) = &shared.options.term.objection {
+        log::warn(objection);
+    }
     let processes = Arc::clone(shared);
     app.resource("processes", async { io::Result::Ok(processes) })
         .stop(|processes| async move {

@@ -14,3 +14,4 @@ mod restart;
 mod restarts_under_load;
 mod support;
 mod systemd;
+mod times;
