@@ -325,6 +325,9 @@ impl Keeper<'_> {
 /// Sees a generation off that has been replaced: its queue first, then the signal, then, if need be, SIGKILL.
 async fn retire(shared: Arc<Shared>, old: Generation) {
     shared.leaving(&old);
+    if let Some(ear) = &old.ear {
+        ear.leave();
+    }
     if !shared.sockets().is_empty() {
         let waiting = || {
             let sockets = shared.sockets();

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -41,6 +42,8 @@ pub(super) struct NotifySocket {
 struct Line {
     socket: AsyncFd<OwnedFd>,
     tell: watch::Sender<Said>,
+    /// Whether the state of this generation is of interest any more.
+    is_leaving: AtomicBool,
 }
 
 impl Line {
@@ -49,9 +52,29 @@ impl Line {
         loop {
             // What comes from a stranger is passed over.
             if let Some(text) = receive(self.socket.get_ref().as_fd())? {
-                hear(&self.tell, &text);
+                self.hear(&text);
             }
         }
+    }
+
+    fn hear(&self, text: &str) {
+        self.tell.send_modify(|said| {
+            for line in text.lines() {
+                match line.split_once('=') {
+                    Some(("READY", "1")) => {
+                        said.ready = true;
+                        said.alive = Some(Instant::now());
+                    }
+                    Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
+                    Some(("MAINPID", pid)) => said.main = pid.trim().parse().ok().or(said.main),
+                    // For people, who look at ours.
+                    Some(("STATUS", status)) if !self.is_leaving.load(Ordering::Relaxed) => {
+                        tell_outside(&format!("STATUS={status}"));
+                    }
+                    _ => {}
+                }
+            }
+        });
     }
 }
 
@@ -71,7 +94,11 @@ impl NotifySocket {
         rustix::net::sockopt::set_socket_passcred(&socket, true)?;
         let socket = sys::on_runtime(socket.into())?;
         let (tell, said) = watch::channel(Said::default());
-        let line = Arc::new(Line { socket, tell });
+        let line = Arc::new(Line {
+            socket,
+            tell,
+            is_leaving: false.into(),
+        });
         let theirs = Arc::clone(&line);
         let reader = tokio::spawn(async move {
             while let Ok(mut ready) = theirs.socket.readable().await {
@@ -94,6 +121,11 @@ impl NotifySocket {
     /// Hears what has come and was not read yet.
     pub(super) fn read_all(&self) {
         let _ = self.line.read_all();
+    }
+
+    /// What it says of its state is not passed on from here on: another generation serves.
+    pub(super) fn leave(&self) {
+        self.line.is_leaving.store(true, Ordering::Relaxed);
     }
 
     /// The process that was named will not do.
@@ -124,24 +156,6 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     });
     let text = String::from_utf8_lossy(&text[..received.bytes]);
     Ok(is_known.then(|| text.into_owned()))
-}
-
-fn hear(tell: &watch::Sender<Said>, text: &str) {
-    tell.send_modify(|said| {
-        for line in text.lines() {
-            match line.split_once('=') {
-                Some(("READY", "1")) => {
-                    said.ready = true;
-                    said.alive = Some(Instant::now());
-                }
-                Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
-                Some(("MAINPID", pid)) => said.main = pid.trim().parse().ok().or(said.main),
-                // For people, who look at ours.
-                Some(("STATUS", status)) => tell_outside(&format!("STATUS={status}")),
-                _ => {}
-            }
-        }
-    });
 }
 
 /// Tells whoever looks after us, if somebody does.

@@ -21,7 +21,7 @@ use super::sockets::Sockets;
 use super::{codes, keeper, log, notify, sys, watch};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
-pub(super) const SLACK: Duration = Duration::from_secs(10);
+const SLACK: Duration = Duration::from_secs(10);
 /// What the library keeps back for the phases after the drain, at most.
 const LATER_PHASES: Duration = Duration::from_secs(7);
 /// What is left of the grace for a command that hears of the stop when somebody is in a hurry.
@@ -248,6 +248,9 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Running => log::settle(),
         Notice::Stopping { cause } => {
+            // At once: whoever looks after us counts from here, and not from the end of the pre-stop.
+            let most = (shared.options.term.grace + SLACK).as_micros();
+            notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
             // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {
                 shared.state().stop_signal = Signal::INT;

@@ -7,16 +7,14 @@ use adieu::Stop;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::generation::Generation;
-use super::service::{SLACK, Shared};
+use super::service::Shared;
 use super::signals::Signal;
-use super::{cloak, descendants, log, notify, sockets, sys};
+use super::{cloak, descendants, log, sockets, sys};
 
 /// Hides the sockets, tells the command, waits for it and for everybody below it, and kills who is left when the
 /// time is up. Dropped half-way, whoever has not ended lives on; the release phase kills them.
 pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::Result {
     let kill_at = Instant::now() + shared.options.term.left();
-    let most = (shared.options.term.grace + SLACK).as_micros();
-    notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
     let orderly = async {
         if shared.options.cloak {
             hide_sockets(shared).await;
