@@ -187,8 +187,8 @@ mod platform {
         Signal::User1,
     ];
 
-    /// Signals that have a number of their own everywhere.
-    const NUMBERS: [(i32, Signal); 9] = [
+    /// Signals that have a number of their own.
+    const NUMBERS: &[(i32, Signal)] = &[
         (libc::SIGTERM, Signal::Terminate),
         (libc::SIGINT, Signal::Interrupt),
         (libc::SIGHUP, Signal::Hangup),
@@ -198,6 +198,14 @@ mod platform {
         (libc::SIGALRM, Signal::Alarm),
         (libc::SIGCONT, Signal::Continue),
         (libc::SIGWINCH, Signal::Window),
+        (libc::SIGURG, Signal::Urgent),
+        (libc::SIGIO, Signal::Io),
+        (libc::SIGVTALRM, Signal::VirtualAlarm),
+        (libc::SIGPROF, Signal::Profile),
+        (libc::SIGXCPU, Signal::CpuLimit),
+        (libc::SIGXFSZ, Signal::FileLimit),
+        #[cfg(target_os = "linux")]
+        (libc::SIGPWR, Signal::Power),
     ];
 
     /// The signals that are ours, and what each did before.
