@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::fs;
 
-/// All processes below this one, the nearest first. A look at one moment: some may be gone, some may be new.
+/// All processes below this one, the nearest first. A look at one moment: some may be gone, some may be new. None if /proc
+/// is [not ours](is_known).
 pub(super) fn of(root: u32) -> Vec<u32> {
+    if !is_known() {
+        return Vec::new();
+    }
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in all() {
         if let Some(parent) = parent_of(pid) {
@@ -20,6 +24,13 @@ pub(super) fn of(root: u32) -> Vec<u32> {
         next += 1;
     }
     found.split_off(1)
+}
+
+/// Whether /proc tells of our processes, by our numbers. In a namespace whose /proc was not mounted anew it tells of
+/// others by the same numbers.
+pub(super) fn is_known() -> bool {
+    let us = fs::read_link("/proc/self");
+    us.is_ok_and(|us| us.to_str() == Some(&std::process::id().to_string()))
 }
 
 /// This one and all below it.

@@ -259,6 +259,8 @@ impl Family {
     pub(super) async fn kill_all(&self) {
         while !self.is_alone() {
             let groups: Vec<u32> = self.state().known.keys().copied().collect();
+            // All at once, if all are ours: nobody is missed, and /proc need not be asked.
+            sys::kill_everybody(Signal::KILL);
             // A group first: the kernel lets none of its members fork away.
             for group in groups {
                 sys::kill_group(group, Signal::KILL);

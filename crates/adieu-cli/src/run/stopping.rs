@@ -69,6 +69,9 @@ async fn end_rest(shared: &Shared) {
     for pid in rest {
         sys::kill(pid, Signal::TERM);
     }
+    if !descendants::is_known() {
+        sys::kill_everybody(Signal::TERM);
+    }
     shared.family.alone().await;
 }
 
@@ -120,6 +123,9 @@ pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) ->
 fn who(shared: &Shared) -> String {
     const MOST: usize = 8;
     let all = shared.family.below();
+    if all.is_empty() && !descendants::is_known() {
+        return "everybody below us".to_owned();
+    }
     let mut names: Vec<String> = all
         .iter()
         .take(MOST)

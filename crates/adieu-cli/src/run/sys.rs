@@ -239,6 +239,14 @@ pub(super) fn kill(pid: u32, signal: Signal) {
     }
 }
 
+/// Sends a signal to everybody that there is but us: for the first process of a container, to whom all others belong.
+pub(super) fn kill_everybody(signal: Signal) {
+    if process::id() == 1 {
+        // SAFETY: takes two numbers and touches no memory.
+        unsafe { libc::kill(-1, signal.0) };
+    }
+}
+
 /// Sends a signal to all of a process group.
 pub(super) fn kill_group(group: u32, signal: Signal) {
     if let Ok(group @ 2..) = i32::try_from(group) {
