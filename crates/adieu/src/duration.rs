@@ -73,10 +73,14 @@ pub struct InvalidDuration {
 
 impl fmt::Display for InvalidDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        let positive = text.trim().strip_prefix('-').map(parse_duration);
+        if let Some(Ok(_)) = positive {
+            return write!(f, "`{text}`: a duration cannot be negative");
+        }
         write!(
             f,
-            "`{}` is not a duration: write it like `200ms`, `2s` or `1m30s`",
-            self.text
+            "`{text}` is not a duration: write it like `200ms`, `2s` or `1m30s`"
         )
     }
 }
@@ -125,6 +129,13 @@ mod tests {
         for text in ["", "s", "-1s", "1x", "1s2", "1.2.3s", "1e99h", "∞"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let said = |text| parse_duration(text).unwrap_err().to_string();
+        assert_eq!(said("-1s"), "`-1s`: a duration cannot be negative");
+        assert!(said("-x").contains("is not a duration"));
     }
 
     #[test]

@@ -111,6 +111,13 @@ impl Options {
         if args.watchdog.is_some_and(|time| time.is_zero()) {
             return Err("--watchdog 0s would abort the command at once: give a time".to_owned());
         }
+        if args.ready_timeout.is_zero() {
+            return Err(
+                "--ready-timeout 0s leaves the command no time to get ready: give it some"
+                    .to_owned(),
+            );
+        }
+        let restarts = restarts(&args)?;
         let term = Term::new(args.grace, args.pre_stop, !args.no_cloak)?;
         Ok(Self {
             command: args.command,
@@ -119,12 +126,7 @@ impl Options {
             to_group: args.group,
             cloak: !args.no_cloak,
             restart: args.restart,
-            restarts: adieu::Restart {
-                first: args.restart_delay,
-                limit: args.restart_limit,
-                window: args.restart_window,
-                longest: adieu::Restart::default().longest.max(args.restart_delay),
-            },
+            restarts,
             watchdog: args.watchdog,
             health: args.health,
             probes,
@@ -160,6 +162,29 @@ impl Ready {
             })?),
         })
     }
+}
+
+/// How the command is started again. Nobody is left to believe that it is if it is not.
+fn restarts(args: &RunArgs) -> Result<adieu::Restart, String> {
+    let said = [
+        (args.restart_limit.is_some(), "--restart-limit"),
+        (args.restart_window.is_some(), "--restart-window"),
+        (args.restart_delay.is_some(), "--restart-delay"),
+    ];
+    if args.restart == RestartWhen::Never
+        && let Some((_, option)) = said.iter().find(|(said, _)| *said)
+    {
+        return Err(format!(
+            "{option} says how the command is started again: give --restart on-failure or always, too"
+        ));
+    }
+    let first = args.restart_delay.unwrap_or(Duration::from_millis(100));
+    Ok(adieu::Restart {
+        first,
+        limit: args.restart_limit.unwrap_or(5),
+        window: args.restart_window.unwrap_or(Duration::from_secs(60)),
+        longest: adieu::Restart::default().longest.max(first),
+    })
 }
 
 /// Whether the admin port can be asked to listen there; a port alone means this machine alone.

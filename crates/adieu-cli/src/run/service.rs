@@ -428,8 +428,13 @@ async fn conclude(shared: &Shared, report: &Report, refused: Option<u8>) -> u8 {
     let gave_up = report.exit() != Exit::Clean && report.cause().is_some_and(is_failure);
     if gave_up && shared.options.restart != RestartWhen::Never {
         let adieu::Restart { limit, window, .. } = shared.options.restarts;
+        let (starts, are) = if limit == 1 {
+            ("start", "is")
+        } else {
+            ("starts", "are")
+        };
         log::warn(format_args!(
-            "giving up: no more than {limit} new starts within {window:?} are borne (--restart-limit)"
+            "giving up: no more than {limit} new {starts} within {window:?} {are} borne (--restart-limit)"
         ));
     }
     match shared.code().await {
