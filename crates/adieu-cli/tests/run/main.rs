@@ -10,6 +10,7 @@ mod life;
 mod masks;
 mod peers;
 mod pid1;
+mod reports;
 mod restart;
 mod restarts_under_load;
 mod support;
