@@ -139,7 +139,7 @@ impl Family {
         let pidfd = pidfd_open(raw, PidfdFlags::empty()).ok()?;
         let pidfd = sys::on_runtime(pidfd).ok()?;
         let mut state = self.state();
-        if state.known.contains_key(&pid) || !descendants::of(std::process::id()).contains(&pid) {
+        if state.known.contains_key(&pid) || !descendants::is_below_us(pid) {
             return None;
         }
         let group = rustix::process::getpgid(Some(raw)).ok();

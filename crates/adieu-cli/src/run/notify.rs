@@ -151,8 +151,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     });
     let is_known = sender.is_some_and(|sender| {
         let pid = u32::try_from(sender.pid.as_raw_nonzero().get()).unwrap_or(0);
-        sender.uid == rustix::process::geteuid()
-            || descendants::of(std::process::id()).contains(&pid)
+        sender.uid == rustix::process::geteuid() || descendants::is_below_us(pid)
     });
     let text = String::from_utf8_lossy(&text[..received.bytes]);
     Ok(is_known.then(|| text.into_owned()))
