@@ -53,6 +53,26 @@ fn a_good_answer_is_zero() {
     assert!(said.starts_with("healthy: 204 No Content in "), "{said}");
 }
 
+/// What comes before the answer is none.
+#[test]
+fn interim_answers_are_passed_over() {
+    let hints =
+        "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 ";
+    for (answer, code, words) in [
+        ("200 OK\r\n\r\n", 0, "healthy: 200 OK in "),
+        (
+            "503 Service Unavailable\r\n\r\ndb\n",
+            1,
+            "says 503 Service Unavailable: db",
+        ),
+    ] {
+        let answer = format!("{hints}{answer}").leak();
+        let (found, said) = health(&[&format!("HTTP://{}/", server(answer))]);
+        assert_eq!(found, code, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 #[test]
 fn a_bad_answer_is_one_and_says_what_the_service_said() {
     let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 14\r\n\r\nnot ready: db\n";

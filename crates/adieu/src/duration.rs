@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::Error;
+
 /// As good as for ever, and far from where the arithmetic of time overflows: a hundred years.
 pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -55,6 +57,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     Ok(total)
 }
 
+/// What an environment variable says; `None` if it is not there, or empty.
+pub(crate) fn from_variable(name: &str) -> Result<Option<Duration>, Error> {
+    let said = std::env::var_os(name).filter(|said| !said.is_empty());
+    said.map(|said| parse_duration(&said.to_string_lossy()))
+        .transpose()
+        .map_err(|invalid| Error::config(format!("{name}: {invalid}")))
+}
+
 /// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidDuration {
@@ -63,10 +73,14 @@ pub struct InvalidDuration {
 
 impl fmt::Display for InvalidDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        let positive = text.trim().strip_prefix('-').map(parse_duration);
+        if let Some(Ok(_)) = positive {
+            return write!(f, "`{text}`: a duration cannot be negative");
+        }
         write!(
             f,
-            "`{}` is not a duration: write it like `200ms`, `2s` or `1m30s`",
-            self.text
+            "`{text}` is not a duration: write it like `200ms`, `2s` or `1m30s`"
         )
     }
 }
@@ -115,6 +129,13 @@ mod tests {
         for text in ["", "s", "-1s", "1x", "1s2", "1.2.3s", "1e99h", "∞"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let said = |text| parse_duration(text).unwrap_err().to_string();
+        assert_eq!(said("-1s"), "`-1s`: a duration cannot be negative");
+        assert!(said("-x").contains("is not a duration"));
     }
 
     #[test]

@@ -37,6 +37,20 @@ pub enum Signal {
     Continue,
     /// SIGWINCH: the terminal's window changed.
     Window,
+    /// SIGURG: something urgent came on a socket.
+    Urgent,
+    /// SIGIO: a descriptor is ready.
+    Io,
+    /// SIGVTALRM: a timer of the process's own time.
+    VirtualAlarm,
+    /// SIGPROF: a timer for profiling.
+    Profile,
+    /// SIGXCPU: the limit of processor time is reached.
+    CpuLimit,
+    /// SIGXFSZ: the limit of a file's size is reached.
+    FileLimit,
+    /// SIGPWR: the power fails, on Linux.
+    Power,
     /// The real-time signal SIGRTMIN+n, on Linux.
     RealTime(u8),
     /// Ctrl-Break, on Windows: stops.
@@ -104,6 +118,13 @@ impl fmt::Display for Signal {
             Self::Alarm => "sigalrm",
             Self::Continue => "sigcont",
             Self::Window => "sigwinch",
+            Self::Urgent => "sigurg",
+            Self::Io => "sigio",
+            Self::VirtualAlarm => "sigvtalrm",
+            Self::Profile => "sigprof",
+            Self::CpuLimit => "sigxcpu",
+            Self::FileLimit => "sigxfsz",
+            Self::Power => "sigpwr",
             Self::RealTime(number) => return write!(f, "sigrtmin+{number}"),
             _ => "",
         })

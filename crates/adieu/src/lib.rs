@@ -98,7 +98,7 @@ pub use hear::Signal;
 pub use lifecycle::{Cause, Exit, Outcome, Phase, Plan, StopSignal};
 #[cfg(feature = "net")]
 pub use net::{Listen, Listener};
-pub use platform::Platform;
+pub use platform::{Platform, Surroundings};
 pub use publish::Print;
 #[cfg(all(target_os = "linux", feature = "watch"))]
 pub use reload::FileWatch;

@@ -101,7 +101,7 @@ impl Platform {
     }
 
     /// The setting that says so.
-    pub(crate) const fn setting(self) -> &'static str {
+    const fn setting(self) -> &'static str {
         match self {
             Self::Plain | Self::Terminal => "its time-out",
             Self::Systemd => "TimeoutStopSec=",
@@ -134,14 +134,33 @@ impl fmt::Display for Platform {
     }
 }
 
+/// Why a grace is too long, and what to do.
+pub(crate) fn too_long(platform: Platform, grace: Duration, kills_after: Duration) -> String {
+    format!(
+        "a stop may take {}, but {platform} kills after {}: shorten the grace, or make {} longer and say so with \
+         ADIEU_KILL_AFTER",
+        duration::show(grace),
+        duration::show(kills_after),
+        platform.setting()
+    )
+}
+
 /// What of the time until the platform kills can be used: the last tenth is for the report and the way out.
 pub(crate) fn usable(kills_after: Duration) -> Duration {
     kills_after * 9 / 10
 }
 
-/// The times that the surroundings set.
+/// The times that the surroundings set. A [service](crate::service()) looks by itself; this is for a program that owns its
+/// process and runs a [scope](crate::scope()) in it, as `adieu run` does.
+///
+/// ```
+/// let surroundings = adieu::Surroundings::look()?;
+/// let grace = surroundings.default_grace();
+/// assert_eq!(surroundings.objection(grace), None);
+/// # Ok::<(), adieu::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Surroundings {
+pub struct Surroundings {
     pub(crate) platform: Platform,
     /// When the platform kills, and whether that was said and is not only its custom.
     pub(crate) kills_after: Option<(Duration, bool)>,
@@ -149,14 +168,12 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// What can be seen, and `ADIEU_KILL_AFTER`, which says what cannot.
-    pub(crate) fn look() -> Result<Self, Error> {
-        let platform = Platform::detect();
-        let said = std::env::var_os("ADIEU_KILL_AFTER").filter(|said| !said.is_empty());
-        let said = said
-            .map(|said| duration::parse_duration(&said.to_string_lossy()))
-            .transpose()
-            .map_err(|invalid| Error::config(format!("ADIEU_KILL_AFTER: {invalid}")))?;
-        Ok(Self::new(platform, said))
+    ///
+    /// # Errors
+    /// If that variable is not a duration.
+    pub fn look() -> Result<Self, Error> {
+        let said = duration::from_variable("ADIEU_KILL_AFTER")?;
+        Ok(Self::new(Platform::detect(), said))
     }
 
     fn new(platform: Platform, said: Option<Duration>) -> Self {
@@ -188,7 +205,8 @@ impl Surroundings {
     }
 
     /// The grace of one who has not said any.
-    pub(crate) fn default_grace(self) -> Duration {
+    #[must_use]
+    pub fn default_grace(self) -> Duration {
         match self.kills_after {
             Some((said, true)) => (said * 5 / 6).max(Duration::from_millis(1)),
             _ => self.platform.grace(),
@@ -198,6 +216,13 @@ impl Surroundings {
     /// The lame duck of one who has not said any: a quarter of the grace at most.
     pub(crate) fn default_lame_duck(self, grace: Duration) -> Duration {
         self.platform.lame_duck().min(grace / 4)
+    }
+
+    /// What is to be said of this grace, if a stop that uses all of it would be killed before.
+    #[must_use]
+    pub fn objection(self, grace: Duration) -> Option<String> {
+        let kills_after = self.kills_before(grace)?;
+        Some(too_long(self.platform, grace, kills_after))
     }
 
     /// The time after which the platform kills, if a stop that uses its whole grace would not live to see it.

@@ -62,7 +62,8 @@ impl Service {
     /// How long to go on as before after readiness went off, so that load balancers notice. Part of the grace.
     ///
     /// Left out, it is 5 s in Kubernetes, where clients still come for a while after the stop has begun, but never
-    /// more than a quarter of the grace; elsewhere it is none.
+    /// more than a quarter of the grace; elsewhere it is none. The environment variable `ADIEU_LAME_DUCK` overrides it:
+    /// `0s` is for a service whose surroundings have waited already, as `adieu run --pre-stop` does.
     pub fn lame_duck(mut self, lame_duck: Duration) -> Self {
         self.settings.lame_duck = Some(lame_duck);
         self

@@ -39,14 +39,10 @@ impl Settings {
         self.listener = Some(Box::new(listener));
     }
 
-    /// Lets the environment have the last word: `ADIEU_GRACE`, `ADIEU_REPORT`.
+    /// Lets the environment have the last word: `ADIEU_GRACE`, `ADIEU_LAME_DUCK`, `ADIEU_REPORT`.
     pub(crate) fn read_environment(&mut self) -> Result<(), Error> {
-        if let Some(grace) = std::env::var_os("ADIEU_GRACE").filter(|grace| !grace.is_empty()) {
-            let grace = grace.to_string_lossy();
-            let grace = duration::parse_duration(&grace)
-                .map_err(|invalid| Error::config(format!("ADIEU_GRACE: {invalid}")))?;
-            self.grace = Some(grace);
-        }
+        self.grace = duration::from_variable("ADIEU_GRACE")?.or(self.grace);
+        self.lame_duck = duration::from_variable("ADIEU_LAME_DUCK")?.or(self.lame_duck);
         if let Some(path) = std::env::var_os("ADIEU_REPORT").filter(|path| !path.is_empty()) {
             self.report_file = Some(path.into());
         }

@@ -1,8 +1,12 @@
 //! The door: operating-system signals come in as numbers and go on as what they mean.
 //!
 //! The only file that knows signal numbers; `signal/windows.rs` is the one that knows console events. On Unix the
-//! handler writes a byte to a pipe; a thread reads it and tells every service that listens. Handlers are there while somebody listens; when the last one has gone, the
-//! signals do again what they did before.
+//! handler writes a byte to a pipe; a thread reads it and tells every service that listens. Handlers are there while
+//! somebody listens; when the last one has gone, the signals do again what they did before.
+//!
+//! Whoever started the process may have blocked signals, and a mask is inherited. The thread that reads has those
+//! unblocked that are ours, and no others: one thread is enough for a signal to come in, and the masks of all others are
+//! their owners' affair.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -166,13 +170,12 @@ mod platform;
 
 #[cfg(unix)]
 mod platform {
-    use std::io::{self, Read};
-    use std::os::fd::OwnedFd;
+    use std::io::{self, Read, Write};
     use std::os::unix::net::UnixStream;
     use std::sync::OnceLock;
     use std::thread;
 
-    use super::{Door, Sender, knock};
+    use super::{Door, Sender, door, knock};
     use crate::hear::Signal;
     use crate::sys;
 
@@ -184,8 +187,8 @@ mod platform {
         Signal::User1,
     ];
 
-    /// Signals that have a number of their own everywhere.
-    const NUMBERS: [(i32, Signal); 9] = [
+    /// Signals that have a number of their own.
+    const NUMBERS: &[(i32, Signal)] = &[
         (libc::SIGTERM, Signal::Terminate),
         (libc::SIGINT, Signal::Interrupt),
         (libc::SIGHUP, Signal::Hangup),
@@ -195,6 +198,14 @@ mod platform {
         (libc::SIGALRM, Signal::Alarm),
         (libc::SIGCONT, Signal::Continue),
         (libc::SIGWINCH, Signal::Window),
+        (libc::SIGURG, Signal::Urgent),
+        (libc::SIGIO, Signal::Io),
+        (libc::SIGVTALRM, Signal::VirtualAlarm),
+        (libc::SIGPROF, Signal::Profile),
+        (libc::SIGXCPU, Signal::CpuLimit),
+        (libc::SIGXFSZ, Signal::FileLimit),
+        #[cfg(target_os = "linux")]
+        (libc::SIGPWR, Signal::Power),
     ];
 
     /// The signals that are ours, and what each did before.
@@ -226,9 +237,15 @@ mod platform {
         known
     }
 
-    /// The end the handlers write to. Made once with its reader, and never closed: a handler may be running
-    /// in any thread at any time.
-    static PIPE: OnceLock<OwnedFd> = OnceLock::new();
+    /// Made once with its reader, and never closed: a handler may be running in any thread at any time.
+    struct Pipe {
+        /// The end the handlers write to.
+        writer: UnixStream,
+        /// What the reader was given as its mask.
+        inherited: sys::Mask,
+    }
+
+    static PIPE: OnceLock<Pipe> = OnceLock::new();
 
     pub(super) fn install(door: &mut Door) -> io::Result<()> {
         CAUGHT
@@ -245,7 +262,9 @@ mod platform {
         let number = number(signal)?;
         let is_ours = door.taken.iter().any(|(it, _)| *it == number);
         if !is_ours && !sys::is_ignored(number) {
-            door.taken.push((number, sys::install(number, pipe)?));
+            door.taken
+                .push((number, sys::install(number, &pipe.writer)?));
+            pipe.tell_of(number);
         }
         Ok(())
     }
@@ -253,13 +272,35 @@ mod platform {
     pub(super) fn uninstall(door: &mut Door) {
         for (number, before) in door.taken.drain(..) {
             sys::restore(number, &before);
+            if let Some(pipe) = PIPE.get() {
+                pipe.tell_of(number);
+            }
         }
     }
 
-    fn open_pipe() -> io::Result<&'static OwnedFd> {
+    impl Pipe {
+        /// This signal is ours, or no more. Has the reader look which are, if it was given as a blocked one, which is rare.
+        /// There is room for the byte: thousands fit, and they are read as they come.
+        fn tell_of(&self, number: i32) {
+            if self.inherited.blocks(number) {
+                let _ = (&self.writer).write(&[sys::NO_SIGNAL]);
+            }
+        }
+
+        /// In the thread that calls it, the signals that are ours are as they must be to come in, and all others as
+        /// they were when it began.
+        fn unblock(&self) {
+            let taken = door().taken.iter().map(|(number, _)| *number).collect();
+            self.inherited.set_without(taken);
+        }
+    }
+
+    fn open_pipe() -> io::Result<&'static Pipe> {
         let (mut reader, writer) = UnixStream::pair()?;
         // A handler must never wait; if the pipe is full, signals are already on their way.
         writer.set_nonblocking(true)?;
+        // A thread has the mask of the one that makes it.
+        let inherited = sys::Mask::current();
         thread::Builder::new()
             .name("adieu-signals".into())
             .spawn(move || {
@@ -272,12 +313,13 @@ mod platform {
                         } else {
                             Sender::Process
                         };
-                        if let Some(signal) = meaning(number) {
-                            knock(signal, sender);
+                        match meaning(number) {
+                            Some(signal) => knock(signal, sender),
+                            None => PIPE.wait().unblock(),
                         }
                     }
                 }
             })?;
-        Ok(PIPE.get_or_init(|| OwnedFd::from(writer)))
+        Ok(PIPE.get_or_init(|| Pipe { writer, inherited }))
     }
 }

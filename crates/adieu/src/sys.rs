@@ -259,13 +259,14 @@ pub(crate) fn watch_readable(
 }
 
 #[cfg(unix)]
-pub(crate) use unix::{Disposition, install, is_ignored, read_byte, restore};
+pub(crate) use unix::{Disposition, Mask, NO_SIGNAL, install, is_ignored, read_byte, restore};
 
 #[cfg(unix)]
 mod unix {
     use std::io;
     use std::mem::MaybeUninit;
-    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicI32, Ordering};
 
     /// What a signal did before we took it.
@@ -276,6 +277,9 @@ mod unix {
 
     /// Set in the byte of a signal that was typed at the terminal; signal numbers are smaller.
     const TYPED: u8 = 0x80;
+
+    /// A byte that no signal writes.
+    pub(crate) const NO_SIGNAL: u8 = 0;
 
     /// The signal's number, and whether it was typed at the terminal.
     pub(crate) const fn read_byte(byte: u8) -> (i32, bool) {
@@ -325,7 +329,7 @@ mod unix {
     }
 
     /// From now on this signal's number arrives as a byte at `pipe`, which is kept open for ever.
-    pub(crate) fn install(number: i32, pipe: &'static OwnedFd) -> io::Result<Disposition> {
+    pub(crate) fn install(number: i32, pipe: &'static UnixStream) -> io::Result<Disposition> {
         PIPE.store(pipe.as_raw_fd(), Ordering::Relaxed);
         let before = current(number)?;
         // SAFETY: all-zero is a valid sigaction with an empty mask.
@@ -338,6 +342,41 @@ mod unix {
             return Err(io::Error::last_os_error());
         }
         Ok(Disposition(before))
+    }
+
+    /// The signals that a thread does not hear.
+    pub(crate) struct Mask(libc::sigset_t);
+
+    impl Mask {
+        /// That of the thread that asks.
+        pub(crate) fn current() -> Self {
+            let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
+            // SAFETY: a null new mask only asks; the old one is written to a place of the right type, which is
+            // initialised by the first call already.
+            unsafe {
+                libc::sigemptyset(mask.as_mut_ptr());
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+                Self(mask.assume_init())
+            }
+        }
+
+        /// Whether it keeps this signal out.
+        pub(crate) fn blocks(&self, number: i32) -> bool {
+            // SAFETY: only looks at a live set.
+            unsafe { libc::sigismember(&raw const self.0, number) == 1 }
+        }
+
+        /// From now on this is the mask of the thread that calls, but for these signals, which it hears.
+        pub(crate) fn set_without(&self, numbers: Vec<i32>) {
+            let mut mask = self.0;
+            // SAFETY: changes a live set of our own, which the system copies; a number that is no signal is refused.
+            unsafe {
+                for number in numbers {
+                    libc::sigdelset(&raw mut mask, number);
+                }
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+            }
+        }
     }
 
     /// Puts back what the signal did before, unless somebody else has taken it since.

@@ -135,10 +135,17 @@ fn inquire(
     let mut part = [0; 1_024];
     let status = loop {
         if let Some(end) = answer.iter().position(|byte| *byte == b'\n') {
-            break read_status(&answer[..end]).ok_or_else(|| {
+            let status = read_status(&answer[..end]).ok_or_else(|| {
                 let line = String::from_utf8_lossy(&answer[..end.min(80)]).into_owned();
                 Unhealthy::Broken(format!("{target} does not speak HTTP: {line:?}"))
             })?;
+            if !is_interim(status.0) {
+                break status;
+            }
+            if let Some(next) = end_of_head(&answer) {
+                answer.drain(..next);
+                continue;
+            }
         }
         if answer.len() > MOST {
             return Err(Unhealthy::Broken(format!("{target} does not speak HTTP")));
@@ -187,9 +194,19 @@ fn read_status(line: &[u8]) -> Option<(u16, String)> {
     Some((number, shown))
 }
 
+/// Whether the answer is still to come, as after `103 Early Hints`. After a change of protocol none does.
+fn is_interim(status: u16) -> bool {
+    (100..200).contains(&status) && status != 101
+}
+
+fn end_of_head(answer: &[u8]) -> Option<usize> {
+    let end = answer.windows(4).position(|end| end == b"\r\n\r\n")?;
+    Some(end + 4)
+}
+
 /// The first line of the body, if it has come.
 fn words_of(answer: &[u8]) -> Option<String> {
-    let body = answer.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    let body = end_of_head(answer)?;
     let text = String::from_utf8_lossy(&answer[body..]);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(

@@ -39,13 +39,13 @@ impl Target {
                 }),
             });
         }
-        if text.starts_with("https:") {
+        if after_scheme(text, "https:").is_some() {
             return Err(
                 "https is not spoken here: ask a port that speaks http, or only connect with --tcp"
                     .to_owned(),
             );
         }
-        let Some(rest) = text.strip_prefix("http://") else {
+        let Some(rest) = after_scheme(text, "http://") else {
             return Err(format!(
                 "`{}` is no URL to ask: it begins with http:// or unix:/",
                 without_secrets(text)
@@ -146,6 +146,12 @@ impl fmt::Display for Target {
     }
 }
 
+/// What follows a scheme, which may be written in any case.
+fn after_scheme<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
+    let (beginning, rest) = text.split_at_checked(scheme.len())?;
+    beginning.eq_ignore_ascii_case(scheme).then_some(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +161,7 @@ mod tests {
         for (url, shown) in [
             ("http://localhost", "http://localhost:80/"),
             ("http://localhost:8080", "http://localhost:8080/"),
+            ("HTTP://localhost:8080", "http://localhost:8080/"),
             ("http://[::1]:8080/a?b#c", "http://[::1]:8080/a?b"),
             ("http://[::1]/a", "http://[::1]:80/a"),
             ("http://host?ready", "http://host:80/?ready"),
@@ -174,6 +181,8 @@ mod tests {
             "",
             "localhost:80",
             "https://localhost",
+            "HTTPS://localhost",
+            "ht",
             "http://",
             "http://:80",
             "http://a:0",

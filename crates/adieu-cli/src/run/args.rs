@@ -22,7 +22,8 @@ cannot be executed, 127 there is no such command, 2 usage"
 )]
 pub(crate) struct RunArgs {
     /// The whole time of a stop; then SIGKILL to everything. 25s if left out, in a plain container 8s
-    #[arg(long, value_name = "TIME", env = "ADIEU_GRACE", hide_env = true, help_heading = STOP)]
+    // Or ADIEU_GRACE, which is read elsewhere: beside this option it is the command's.
+    #[arg(long, value_name = "TIME", help_heading = STOP)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) grace: Option<Duration>,
     /// Go on as before for so long once readiness is off; part of the grace
@@ -80,17 +81,17 @@ pub(crate) struct RunArgs {
     /// Start the command again when it has ended
     #[arg(long, value_enum, default_value = "never", value_name = "WHEN", help_heading = AGAIN)]
     pub(super) restart: RestartWhen,
-    /// How many new starts within the window are borne
-    #[arg(long, value_name = "COUNT", default_value_t = 5, help_heading = AGAIN)]
-    pub(super) restart_limit: u32,
-    /// The window
-    #[arg(long, value_name = "TIME", default_value = "60s", help_heading = AGAIN)]
+    /// How many new starts within the window are borne; 5 if left out
+    #[arg(long, value_name = "COUNT", help_heading = AGAIN)]
+    pub(super) restart_limit: Option<u32>,
+    /// The window; 60s if left out
+    #[arg(long, value_name = "TIME", help_heading = AGAIN)]
     #[arg(value_parser = adieu::parse_duration)]
-    pub(super) restart_window: Duration,
-    /// The delay before the first new start; it doubles, up to 30s
-    #[arg(long, value_name = "TIME", default_value = "100ms", help_heading = AGAIN)]
+    pub(super) restart_window: Option<Duration>,
+    /// The delay before the first new start; it doubles, up to 30s. 100ms if left out
+    #[arg(long, value_name = "TIME", help_heading = AGAIN)]
     #[arg(value_parser = adieu::parse_duration)]
-    pub(super) restart_delay: Duration,
+    pub(super) restart_delay: Option<Duration>,
 
     /// Write the report there as JSON
     #[arg(long, value_name = "FILE", env = "ADIEU_REPORT", hide_env = true, help_heading = OUTPUT)]

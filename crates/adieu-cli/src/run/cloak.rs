@@ -37,7 +37,7 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64]) -> Cloaked {
         .filter_map(|socket| sockets::inode(socket.as_fd()))
         .chain(lent.iter().copied())
         .collect();
-    let found = listening(&known);
+    let found = listening(&known, &descendants::of(std::process::id()), Table::read);
     let had_traffic = found.had_traffic;
     let count = found.sockets.len();
     let sockets: Vec<OwnedFd> = own
@@ -104,18 +104,25 @@ struct Found {
     denied: Option<(u32, io::Error)>,
 }
 
-/// Takes the sockets that processes below us listen on, except those we know. Also says whether any socket that
-/// listens has had a connection lately.
-fn listening(known: &HashSet<u64>) -> Found {
+/// Takes the sockets that these processes listen on, except those we know. Also says whether any socket that listens has
+/// had a connection lately.
+///
+/// The table of a namespace is read for a process that has a socket, and once: it is as long as there are connections on
+/// the machine, whosever they are.
+fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Table) -> Found {
     let mut found = Found::default();
     let mut taken = known.clone();
     let mut tables: HashMap<String, Table> = HashMap::new();
-    for pid in descendants::of(std::process::id()) {
+    for &pid in processes {
+        let sockets: Vec<(i32, u64)> = sockets_of(pid).collect();
+        if sockets.is_empty() {
+            continue;
+        }
         let namespace = fs::read_link(format!("/proc/{pid}/ns/net"));
         let namespace = namespace.map_or_else(|_| pid.to_string(), |it| it.display().to_string());
-        let table = tables.entry(namespace).or_insert_with(|| Table::read(pid));
+        let table = tables.entry(namespace).or_insert_with(|| read(pid));
         let mut pidfd = None;
-        for (number, inode) in sockets_of(pid) {
+        for (number, inode) in sockets {
             let Some(port) = table.listening.get(&inode) else {
                 continue;
             };
@@ -236,6 +243,32 @@ mod tests {
         };
         until_quiet(late, long).await;
         assert!(begun.elapsed() > QUIET + LOOK * 15, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn the_table_is_read_for_a_process_that_has_a_socket() {
+        let reads = Cell::new(0);
+        let look = |process: u32| {
+            let read = |pid| {
+                reads.set(reads.get() + 1);
+                Table::read(pid)
+            };
+            listening(&HashSet::new(), &[process, process], read)
+                .sockets
+                .len()
+        };
+        let mut without = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        assert_eq!((look(without.id()), reads.get()), (0, 0));
+        drop(without.stdin.take());
+        without.wait().unwrap();
+        let _listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(look(std::process::id()) >= 1);
+        assert_eq!(reads.get(), 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::codes;
 use super::signals::Signal;
 use super::sys::{Change, Usage};
 
@@ -16,6 +17,8 @@ pub(super) struct End {
 pub(super) enum How {
     Exited(u8),
     Killed(Signal),
+    /// Its parent has seen it, and nobody else.
+    Unseen,
 }
 
 impl How {
@@ -33,6 +36,7 @@ impl How {
         match self {
             Self::Exited(code) => code,
             Self::Killed(signal) => u8::try_from(signal.0).map_or(u8::MAX, |it| 128 | it),
+            Self::Unseen => codes::OWN,
         }
     }
 
@@ -46,6 +50,7 @@ impl fmt::Display for How {
         match self {
             Self::Exited(code) => write!(f, "ended with exit code {code}"),
             Self::Killed(signal) => write!(f, "was ended by {signal}"),
+            Self::Unseen => f.write_str("ended, and only its parent knows how"),
         }
     }
 }

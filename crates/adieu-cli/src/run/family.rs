@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::termios;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -39,10 +40,12 @@ struct State {
     usage: Usage,
 }
 
-/// A process that we have started.
+/// A process that we look after.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) pid: u32,
+    /// The group it is in: its own, or that of the one that started it.
+    pub(super) group: u32,
     pub(super) began: Instant,
     end: watch::Receiver<Option<End>>,
 }
@@ -66,7 +69,7 @@ impl Process {
     /// To the process alone, or to its whole group. Nothing is sent to a process that is no more ours.
     pub(super) fn send(&self, signal: Signal, to_group: bool) {
         if to_group {
-            sys::kill_group(self.pid, signal);
+            sys::kill_group(self.group, signal);
         } else if !self.has_ended() {
             sys::kill(self.pid, signal);
         }
@@ -122,9 +125,50 @@ impl Family {
         state.known.insert(pid, tell);
         Ok(Process {
             pid,
+            group: pid,
             began: Instant::now(),
             end,
         })
+    }
+
+    /// Looks after a process below us that another one has started; `None` if it is not below us. It comes to us as a
+    /// child when its parent has gone, and is seen to end before that, too.
+    pub(super) fn adopt(self: &Arc<Self>, pid: u32) -> Option<Process> {
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        // Opened first: what is seen below us after that is what it was opened for.
+        let pidfd = pidfd_open(raw, PidfdFlags::empty()).ok()?;
+        let pidfd = sys::on_runtime(pidfd).ok()?;
+        let mut state = self.state();
+        if state.known.contains_key(&pid) || !descendants::is_below_us(pid) {
+            return None;
+        }
+        let group = rustix::process::getpgid(Some(raw)).ok();
+        let group = group.filter(|group| *group != rustix::process::getpgrp());
+        let group = group.unwrap_or(raw).as_raw_nonzero().get().unsigned_abs();
+        let (tell, end) = watch::channel(None);
+        state.known.insert(pid, tell);
+        let family = Arc::clone(self);
+        tokio::spawn(async move {
+            if pidfd.readable().await.is_ok() {
+                family.reap();
+                family.see_end_of(pid);
+            }
+        });
+        Some(Process {
+            pid,
+            group,
+            began: Instant::now(),
+            end,
+        })
+    }
+
+    /// Of one that has ended, and is not ours to reap.
+    fn see_end_of(&self, pid: u32) {
+        if let Some(tell) = self.state().known.remove(&pid) {
+            let how = descendants::status_of(pid).and_then(|status| How::of(Change::of(status)));
+            let (how, usage) = (how.unwrap_or(How::Unseen), Usage::default());
+            tell.send_replace(Some(End { how, usage }));
+        }
     }
 
     fn reap(&self) {
@@ -215,6 +259,8 @@ impl Family {
     pub(super) async fn kill_all(&self) {
         while !self.is_alone() {
             let groups: Vec<u32> = self.state().known.keys().copied().collect();
+            // All at once, if all are ours: nobody is missed, and /proc need not be asked.
+            sys::kill_everybody(Signal::KILL);
             // A group first: the kernel lets none of its members fork away.
             for group in groups {
                 sys::kill_group(group, Signal::KILL);
@@ -239,9 +285,7 @@ fn give_terminal(pid: u32, signal: Signal) {
     }
     let terminal = std::io::stdin();
     let is_ours = termios::tcgetpgrp(&terminal).is_ok_and(|it| it == rustix::process::getpgrp());
-    let group = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
+    let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(group) = group.filter(|_| is_ours)
         && termios::tcsetpgrp(&terminal, group).is_ok()
     {

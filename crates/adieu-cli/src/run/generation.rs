@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::command::Command;
 use super::family::Process;
+use super::log;
 use super::notify::{Ear, NotifySocket};
 use super::service::Shared;
 
@@ -24,6 +25,7 @@ impl Generation {
         let options = &shared.options;
         let number = shared.next_number();
         let mut environment = shared.family.environment();
+        options.term.announce(&mut environment);
         // Always there: a program may say READY=1 though nobody waits for it.
         let ear = NotifySocket::open(number).ok().map(Arc::new);
         if let Some(ear) = &ear {
@@ -53,5 +55,53 @@ impl Generation {
 
     pub(super) fn pid(&self) -> u32 {
         self.process.pid
+    }
+
+    pub(super) fn group(&self) -> u32 {
+        self.process.group
+    }
+
+    /// Completes when it has said that another process is the one to look at, with that one's id. Cancel-safe.
+    pub(super) async fn moved(&self) -> u32 {
+        let Some(ear) = &self.ear else {
+            return std::future::pending().await;
+        };
+        let mut said = ear.said.clone();
+        loop {
+            let main = said.borrow_and_update().main;
+            if let Some(main) = main.filter(|main| *main != self.pid()) {
+                return main;
+            }
+            if said.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// The same, of what it has said so far: a word may lie unread beside the end of who said it.
+    pub(super) fn has_moved(&self) -> Option<u32> {
+        let ear = self.ear.as_ref()?;
+        ear.read_all();
+        let main = ear.said.borrow().main;
+        main.filter(|main| *main != self.pid())
+    }
+
+    /// The same generation in another process: its sockets and what it says are the same. `None` if that process is
+    /// none of ours, and then it stays as it was.
+    pub(super) fn follow(&self, shared: &Shared, pid: u32) -> Option<Self> {
+        let process = shared.family.adopt(pid);
+        if process.is_none() {
+            log::warn(format_args!(
+                "MAINPID={pid} is no process below us: pid {} stays the command",
+                self.pid()
+            ));
+            if let Some(ear) = &self.ear {
+                ear.forget_main();
+            }
+        }
+        Some(Self {
+            process: process?,
+            ..self.clone()
+        })
     }
 }

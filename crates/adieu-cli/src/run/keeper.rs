@@ -38,12 +38,14 @@ struct Keeper<'a> {
 enum Event {
     Stop,
     Ended(End),
+    Moved(u32),
     Ready,
     Late,
     Silent,
     Restart,
     NextReady,
     NextEnded(End),
+    NextMoved(u32),
     NextLate,
 }
 
@@ -102,6 +104,7 @@ impl Keeper<'_> {
                         self.shared.set_current(&self.current);
                     }
                 },
+                Event::Moved(pid) => self.follow(pid),
                 Event::Ready => self.ready(),
                 Event::Late => {
                     self.ready_by = None;
@@ -119,6 +122,7 @@ impl Keeper<'_> {
                 Event::Restart => self.begin_restart(),
                 Event::NextReady => self.replace(),
                 Event::NextEnded(end) => self.give_up(&end.how.to_string()),
+                Event::NextMoved(pid) => self.follow_next(pid),
                 Event::NextLate => {
                     let time = self.shared.options.ready_timeout;
                     let why = advice(self.shared.options.ready);
@@ -137,7 +141,8 @@ impl Keeper<'_> {
                 None => std::future::pending().await,
                 Some((next, ready_by)) => tokio::select! {
                     biased;
-                    end = next.process.ended() => Event::NextEnded(end),
+                    pid = next.moved() => Event::NextMoved(pid),
+                    end = next.process.ended() => moved_or(next, Event::NextMoved, Event::NextEnded(end)),
                     () = next.ready(shared) => Event::NextReady,
                     () = sleep_until(*ready_by) => Event::NextLate,
                 },
@@ -146,7 +151,8 @@ impl Keeper<'_> {
         tokio::select! {
             biased;
             () = self.stop.requested() => Event::Stop,
-            end = current.process.ended() => Event::Ended(end),
+            pid = current.moved() => Event::Moved(pid),
+            end = current.process.ended() => moved_or(current, Event::Moved, Event::Ended(end)),
             event = next => event,
             () = current.ready(shared), if !self.is_ready => Event::Ready,
             () = late(self.ready_by), if !self.is_ready => Event::Late,
@@ -163,6 +169,29 @@ impl Keeper<'_> {
             log::info(format_args!("{} ready after {took} ms", self.shared.name));
         }
         notify::tell_outside("READY=1");
+    }
+
+    /// The command goes on in another process, as after a hand-over of its own. The one it was may take its time to end.
+    fn follow(&mut self, pid: u32) {
+        let Some(successor) = self.current.follow(self.shared, pid) else {
+            return;
+        };
+        let old = std::mem::replace(&mut self.current, successor);
+        self.shared.set_current(&self.current);
+        log::info(format_args!(
+            "pid {pid} is the command now, in the place of pid {}",
+            old.pid()
+        ));
+        self.shared.leaving(&old);
+        tokio::spawn(see_off(Arc::clone(self.shared), old));
+    }
+
+    fn follow_next(&mut self, pid: u32) {
+        if let Some((next, _)) = &mut self.next
+            && let Some(successor) = next.follow(self.shared, pid)
+        {
+            *next = successor;
+        }
     }
 
     /// As systemd does it: the core shows where it hangs.
@@ -225,7 +254,7 @@ impl Keeper<'_> {
                 "the new generation (pid {}) {why}; the old one stays",
                 next.pid()
             ));
-            sys::kill_group(next.pid(), Signal::KILL);
+            sys::kill_group(next.group(), Signal::KILL);
             notify::tell_outside("READY=1");
         }
         self.restart_again();
@@ -239,7 +268,7 @@ impl Keeper<'_> {
 
     async fn stop(self) -> adieu::Result {
         if let Some((next, _)) = &self.next {
-            sys::kill_group(next.pid(), Signal::KILL);
+            sys::kill_group(next.group(), Signal::KILL);
         }
         let ended = stopping::stop(self.shared, &self.current).await;
         let end = self.current.process.ended().await;
@@ -260,7 +289,7 @@ impl Keeper<'_> {
         };
         let failure = format!("{} {}", self.shared.name, end.how);
         if again {
-            stopping::end_group(self.shared, self.current.pid()).await;
+            stopping::end_group(self.shared, self.current.group()).await;
             return Err(failure.into());
         }
         stopping::await_rest(self.shared, &self.stop, good).await?;
@@ -296,13 +325,16 @@ impl Keeper<'_> {
 /// Sees a generation off that has been replaced: its queue first, then the signal, then, if need be, SIGKILL.
 async fn retire(shared: Arc<Shared>, old: Generation) {
     shared.leaving(&old);
+    if let Some(ear) = &old.ear {
+        ear.leave();
+    }
     if !shared.sockets().is_empty() {
         let waiting = || {
             let sockets = shared.sockets();
             let queues = sockets.of_set(old.set).into_iter().map(sys::queue);
             queues.flatten().sum()
         };
-        cloak::until_quiet(waiting, shared.options.grace / 2).await;
+        cloak::until_quiet(waiting, shared.options.term.grace / 2).await;
     }
     let signal = shared
         .options
@@ -310,22 +342,34 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
         .of(Signal::TERM)
         .unwrap_or(Signal::TERM);
     old.process.send(signal, shared.options.to_group);
-    let grace = shared.options.grace;
+    let grace = shared.options.term.grace;
     if timeout(grace, old.process.ended()).await.is_err() {
         log::warn(format_args!(
             "pid {} has not ended after {grace:?}: SIGKILL to its group",
             old.pid()
         ));
-        sys::kill_group(old.pid(), Signal::KILL);
+        sys::kill_group(old.group(), Signal::KILL);
     }
     let end = old.process.ended().await;
-    stopping::end_group(&shared, old.pid()).await;
+    stopping::end_group(&shared, old.group()).await;
     shared.left(&old);
     log::info(format_args!(
         "the old generation (pid {}) {}",
         old.pid(),
         end.how
     ));
+}
+
+/// Waits for a process whose command goes on in another one. It ends by itself; what is in its group may be the other.
+async fn see_off(shared: Arc<Shared>, old: Generation) {
+    let end = old.process.ended().await;
+    shared.left(&old);
+    log::info(format_args!("pid {} {}", old.pid(), end.how));
+}
+
+/// An end, unless the one that ended has said that another process is the one to look at.
+fn moved_or(generation: &Generation, moved: impl FnOnce(u32) -> Event, ended: Event) -> Event {
+    generation.has_moved().map_or(ended, moved)
 }
 
 async fn late(by: Option<Instant>) {

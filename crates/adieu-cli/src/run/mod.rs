@@ -26,6 +26,7 @@ mod sockets;
 mod stopping;
 mod sys;
 mod taken;
+mod term;
 mod watch;
 
 use std::process::ExitCode;

@@ -3,14 +3,16 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -23,6 +25,8 @@ pub(super) struct Said {
     pub(super) ready: bool,
     /// When it last said that it is alive.
     pub(super) alive: Option<Instant>,
+    /// The process that it named as the one to look at.
+    pub(super) main: Option<u32>,
 }
 
 /// A socket for one generation. Closed when dropped.
@@ -30,7 +34,48 @@ pub(super) struct NotifySocket {
     /// As it stands in NOTIFY_SOCKET.
     pub(super) name: String,
     pub(super) said: watch::Receiver<Said>,
+    line: Arc<Line>,
     reader: AbortHandle,
+}
+
+/// Where words come in, and where they are told.
+struct Line {
+    socket: AsyncFd<OwnedFd>,
+    tell: watch::Sender<Said>,
+    /// Whether the state of this generation is of interest any more.
+    is_leaving: AtomicBool,
+}
+
+impl Line {
+    /// Hears all that has come; fails if nothing is left, or for good.
+    fn read_all(&self) -> io::Result<()> {
+        loop {
+            // What comes from a stranger is passed over.
+            if let Some(text) = receive(self.socket.get_ref().as_fd())? {
+                self.hear(&text);
+            }
+        }
+    }
+
+    fn hear(&self, text: &str) {
+        self.tell.send_modify(|said| {
+            for line in text.lines() {
+                match line.split_once('=') {
+                    Some(("READY", "1")) => {
+                        said.ready = true;
+                        said.alive = Some(Instant::now());
+                    }
+                    Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
+                    Some(("MAINPID", pid)) => said.main = pid.trim().parse().ok().or(said.main),
+                    // For people, who look at ours.
+                    Some(("STATUS", status)) if !self.is_leaving.load(Ordering::Relaxed) => {
+                        tell_outside(&format!("STATUS={status}"));
+                    }
+                    _ => {}
+                }
+            }
+        });
+    }
 }
 
 impl Drop for NotifySocket {
@@ -49,21 +94,43 @@ impl NotifySocket {
         rustix::net::sockopt::set_socket_passcred(&socket, true)?;
         let socket = sys::on_runtime(socket.into())?;
         let (tell, said) = watch::channel(Said::default());
+        let line = Arc::new(Line {
+            socket,
+            tell,
+            is_leaving: false.into(),
+        });
+        let theirs = Arc::clone(&line);
         let reader = tokio::spawn(async move {
-            while let Ok(mut ready) = socket.readable().await {
-                match ready.try_io(|socket| receive(socket.get_ref().as_fd())) {
-                    Ok(Ok(Some(text))) => hear(&tell, &text),
-                    // From a stranger, or nothing yet.
-                    Ok(Ok(None)) | Err(_) => {}
-                    Ok(Err(_)) => return,
+            while let Ok(mut ready) = theirs.socket.readable().await {
+                // An error to `try_io` is that there is nothing left for now.
+                if ready.try_io(|_| theirs.read_all()).is_ok() {
+                    return;
                 }
             }
         });
         Ok(Self {
             name: format!("@{name}"),
             said,
+            line,
             reader: reader.abort_handle(),
         })
+    }
+}
+
+impl NotifySocket {
+    /// Hears what has come and was not read yet.
+    pub(super) fn read_all(&self) {
+        let _ = self.line.read_all();
+    }
+
+    /// What it says of its state is not passed on from here on: another generation serves.
+    pub(super) fn leave(&self) {
+        self.line.is_leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// The process that was named will not do.
+    pub(super) fn forget_main(&self) {
+        self.line.tell.send_modify(|said| said.main = None);
     }
 }
 
@@ -84,28 +151,10 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     });
     let is_known = sender.is_some_and(|sender| {
         let pid = u32::try_from(sender.pid.as_raw_nonzero().get()).unwrap_or(0);
-        sender.uid == rustix::process::geteuid()
-            || descendants::of(std::process::id()).contains(&pid)
+        sender.uid == rustix::process::geteuid() || descendants::is_below_us(pid)
     });
     let text = String::from_utf8_lossy(&text[..received.bytes]);
     Ok(is_known.then(|| text.into_owned()))
-}
-
-fn hear(tell: &watch::Sender<Said>, text: &str) {
-    tell.send_modify(|said| {
-        for line in text.lines() {
-            match line.split_once('=') {
-                Some(("READY", "1")) => {
-                    said.ready = true;
-                    said.alive = Some(Instant::now());
-                }
-                Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
-                // For people, who look at ours.
-                Some(("STATUS", status)) => tell_outside(&format!("STATUS={status}")),
-                _ => {}
-            }
-        }
-    });
 }
 
 /// Tells whoever looks after us, if somebody does.

@@ -8,12 +8,12 @@ use super::args::{RestartWhen, RunArgs};
 use super::probe::Probe;
 use super::signals::{Signal, SignalMap};
 use super::sockets::{Address, has_port};
+use super::term::Term;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(super) command: Vec<OsString>,
-    pub(super) grace: Duration,
-    pub(super) pre_stop: Duration,
+    pub(super) term: Term,
     pub(super) signals: SignalMap,
     pub(super) to_group: bool,
     pub(super) cloak: bool,
@@ -111,30 +111,22 @@ impl Options {
         if args.watchdog.is_some_and(|time| time.is_zero()) {
             return Err("--watchdog 0s would abort the command at once: give a time".to_owned());
         }
-        let grace = args.grace.unwrap_or_else(default_grace);
-        if grace.is_zero() {
-            return Err("--grace 0s leaves the command no time to end: give it some".to_owned());
+        if args.ready_timeout.is_zero() {
+            return Err(
+                "--ready-timeout 0s leaves the command no time to get ready: give it some"
+                    .to_owned(),
+            );
         }
-        if args.pre_stop >= grace {
-            return Err(format!(
-                "--pre-stop {:?} leaves nothing of --grace {grace:?}: make the grace longer",
-                args.pre_stop
-            ));
-        }
+        let restarts = restarts(&args)?;
+        let term = Term::new(args.grace, args.pre_stop, !args.no_cloak)?;
         Ok(Self {
             command: args.command,
-            grace,
-            pre_stop: args.pre_stop,
+            term,
             signals,
             to_group: args.group,
             cloak: !args.no_cloak,
             restart: args.restart,
-            restarts: adieu::Restart {
-                first: args.restart_delay,
-                limit: args.restart_limit,
-                window: args.restart_window,
-                longest: adieu::Restart::default().longest.max(args.restart_delay),
-            },
+            restarts,
             watchdog: args.watchdog,
             health: args.health,
             probes,
@@ -172,16 +164,31 @@ impl Ready {
     }
 }
 
+/// How the command is started again. Nobody is left to believe that it is if it is not.
+fn restarts(args: &RunArgs) -> Result<adieu::Restart, String> {
+    let said = [
+        (args.restart_limit.is_some(), "--restart-limit"),
+        (args.restart_window.is_some(), "--restart-window"),
+        (args.restart_delay.is_some(), "--restart-delay"),
+    ];
+    if args.restart == RestartWhen::Never
+        && let Some((_, option)) = said.iter().find(|(said, _)| *said)
+    {
+        return Err(format!(
+            "{option} says how the command is started again: give --restart on-failure or always, too"
+        ));
+    }
+    let first = args.restart_delay.unwrap_or(Duration::from_millis(100));
+    Ok(adieu::Restart {
+        first,
+        limit: args.restart_limit.unwrap_or(5),
+        window: args.restart_window.unwrap_or(Duration::from_secs(60)),
+        longest: adieu::Restart::default().longest.max(first),
+    })
+}
+
 /// Whether the admin port can be asked to listen there; a port alone means this machine alone.
 fn is_address(text: &str) -> bool {
     let port = text.strip_prefix(':').unwrap_or(text);
     port.parse::<u16>().is_ok() || has_port(text) || text.starts_with("unix:/")
-}
-
-/// Shorter than the platform waits: `docker stop` kills after 10 s, Kubernetes after 30 s.
-fn default_grace() -> Duration {
-    let is_there = |path: &str| std::path::Path::new(path).exists();
-    let kubernetes = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    let container = is_there("/.dockerenv") || is_there("/run/.containerenv");
-    Duration::from_secs(if container && !kubernetes { 8 } else { 25 })
 }

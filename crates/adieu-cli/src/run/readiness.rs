@@ -12,9 +12,13 @@ use super::options::Ready;
 use super::service::Shared;
 use super::{sockets, taken};
 
-/// Between two looks at a command that starts. Nobody tells; when it has started, nobody looks any more.
+/// Between two looks at a command that starts, at first. Nobody tells; when it has started, nobody looks any more.
 const LOOK: Duration = Duration::from_millis(20);
 const ASK: Duration = Duration::from_millis(100);
+/// A command that takes long is looked at less and less often: it is seen to be ready a twentieth of its time late, and
+/// one that never gets ready costs next to nothing.
+const PART: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(60);
 
 impl Generation {
     /// Completes when it is ready. Cancel-safe: what was seen is seen again.
@@ -35,12 +39,12 @@ impl Generation {
                         .collect()
                 };
                 while !taken::by(self.pid(), &inodes) {
-                    sleep(LOOK).await;
+                    sleep(pause(self.process.began.elapsed(), LOOK)).await;
                 }
             }
             Ready::Probe => {
                 while !self.is_content(shared).await {
-                    sleep(ASK).await;
+                    sleep(pause(self.process.began.elapsed(), ASK)).await;
                 }
             }
         }
@@ -63,6 +67,11 @@ impl Generation {
         let began = Instant::from_std(self.process.began);
         silence(ear.said.clone(), began, watchdog).await;
     }
+}
+
+/// How long to wait until the next look at a command that was started so long ago.
+fn pause(since: Duration, least: Duration) -> Duration {
+    (since / PART).clamp(least, LONGEST)
 }
 
 /// Completes when nothing was said for so long.
@@ -95,6 +104,23 @@ pub(super) fn advice(ready: Ready) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_never_gets_ready_is_hardly_looked_at() {
+        let looks = |from: Duration, until: Duration| {
+            let mut at = from;
+            let mut count = 0;
+            while at < until {
+                at += pause(at, LOOK);
+                count += 1;
+            }
+            count
+        };
+        let second = Duration::from_secs(1);
+        assert!((20..=50).contains(&looks(Duration::ZERO, second)));
+        assert!(looks(second, second * 60) < 100);
+        assert!(looks(second * 3_600, second * 7_200) <= 60);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn every_word_is_a_new_lease() {

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::args::RestartWhen;
+use super::endings::How;
 use super::family::Family;
 use super::generation::Generation;
 use super::guardian::Guardian;
@@ -21,11 +22,12 @@ use super::sockets::Sockets;
 use super::{codes, keeper, log, notify, sys, watch};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
-pub(super) const SLACK: Duration = Duration::from_secs(10);
+const SLACK: Duration = Duration::from_secs(10);
 /// What the library keeps back for the phases after the drain, at most.
 const LATER_PHASES: Duration = Duration::from_secs(7);
 /// What is left of the grace for a command that hears of the stop when somebody is in a hurry.
 const MOMENT: Duration = Duration::from_secs(1);
+const OWN_FAILURE: &str = "adieu run itself failed";
 /// The last lines may have a reader that does not read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -153,17 +155,18 @@ impl Shared {
         self.was_killed.store(true, Ordering::Relaxed);
     }
 
-    /// The exit code of the command, once it has ended.
-    async fn code(&self) -> Option<u8> {
+    /// How the command has ended, once it has.
+    async fn end(&self) -> Option<How> {
         let current = self.state().current.clone()?;
         let patience = Duration::from_millis(100);
         let end = tokio::time::timeout(patience, current.process.ended()).await;
-        Some(end.map_or(codes::OWN, |end| end.how.code()))
+        end.ok().map(|end| end.how)
     }
 }
 
 pub(super) fn run(options: Options) -> u8 {
-    // Before there is any other thread.
+    // Both before there is any other thread.
+    sys::unblock_signals();
     let guardian = Guardian::post();
     log::start(options.quiet);
     let guardian = guardian.unwrap_or_else(|error| {
@@ -181,6 +184,14 @@ pub(super) fn run(options: Options) -> u8 {
 }
 
 fn try_run(options: Options, guardian: Option<Guardian>) -> Result<u8, String> {
+    if let Some(path) = &options.report {
+        Report::check_file(path).map_err(|error| {
+            format!(
+                "the report cannot be written to {}: {error}",
+                path.display()
+            )
+        })?;
+    }
     // Before anything that the command is not to have opens a descriptor.
     let sockets = Sockets::open(&options.listen)?;
     let runtime = runtime::Builder::new_current_thread()
@@ -219,16 +230,13 @@ async fn live(
     });
     notify::stay_alive();
     let mut refused = None;
-    let grace = shared.options.grace + SLACK;
+    let grace = shared.options.term.grace + SLACK;
     let heard = Arc::clone(&shared);
-    let mut scope = adieu::scope(shared.name.as_str())
+    let scope = adieu::scope(shared.name.as_str())
         .grace(grace.mul_f64(1.0 / 0.7).min(grace + LATER_PHASES))
-        .lame_duck(shared.options.pre_stop)
+        .lame_duck(shared.options.term.pre_stop)
         .signals()
         .on_notice(move |notice| hear_notice(&heard, notice));
-    if let Some(path) = &shared.options.report {
-        scope = scope.report_file(path);
-    }
     let report = scope
         .run(async |app| {
             set_up(app, &shared).await.inspect_err(|problem| {
@@ -239,7 +247,10 @@ async fn live(
     // After a third signal, or if the release phase ran out of time.
     let _ = tokio::time::timeout(LATER_PHASES, shared.family.kill_all()).await;
     shared.family.disband();
-    Ok(conclude(&shared, &report, refused).await)
+    let verdict = verdict(&shared, &report, refused).await;
+    let report = report.of_process(verdict.code, verdict.meaning, shared.options.term.grace);
+    conclude(&shared, &report, verdict.gave_up);
+    Ok(verdict.code)
 }
 
 /// What the library says, as far as it matters here.
@@ -247,6 +258,9 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Running => log::settle(),
         Notice::Stopping { cause } => {
+            // At once: whoever looks after us counts from here, and not from the end of the pre-stop.
+            let most = (shared.options.term.grace + SLACK).as_micros();
+            notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
             // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {
                 shared.state().stop_signal = Signal::INT;
@@ -275,6 +289,9 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
 }
 
 async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
+    if let Some(objection) = &shared.options.term.objection {
+        log::warn(objection);
+    }
     let processes = Arc::clone(shared);
     app.resource("processes", async { io::Result::Ok(processes) })
         .stop(|processes| async move {
@@ -393,42 +410,79 @@ const fn is_failure(cause: &Cause) -> bool {
     matches!(cause, Cause::Error(_) | Cause::Panic(_))
 }
 
-/// Says what is to be said, and gives the exit code.
-async fn conclude(shared: &Shared, report: &Report, refused: Option<u8>) -> u8 {
-    if let Some(code) = refused {
-        let why = report.problem().map(ToString::to_string);
-        log::warn(why.unwrap_or_default());
-        return code;
-    }
-    if let Some(problem) = report.problem() {
-        let problem = problem.to_string();
+/// The exit code, and what it means.
+struct Verdict {
+    code: u8,
+    meaning: String,
+    /// Whether it was started too often.
+    gave_up: bool,
+}
+
+/// Says why, if it is the end of something that never was.
+async fn verdict(shared: &Shared, report: &Report, refused: Option<u8>) -> Verdict {
+    let gave_up = report.exit() != Exit::Clean
+        && report.cause().is_some_and(is_failure)
+        && shared.options.restart != RestartWhen::Never;
+    let verdict = |code, meaning: &str| Verdict {
+        code,
+        meaning: meaning.to_owned(),
+        gave_up: gave_up && report.problem().is_none(),
+    };
+    if let Some(problem) = report.problem().map(ToString::to_string) {
         // A thread is a process to the kernel.
         let no_more = format!("(os error {})", libc::EAGAIN);
-        if problem.contains(&no_more) {
+        if refused.is_none() && problem.contains(&no_more) {
             log::warn(format_args!("{problem}: {LIMIT_REACHED}"));
         } else {
             log::warn(problem);
         }
-        return codes::OWN;
     }
-    let (usage, adopted) = shared.family.account();
-    let orphans = if adopted == 1 { "orphan" } else { "orphans" };
-    log::info(format_args!("in all {usage}; {adopted} {orphans} reaped"));
-    let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
-    if was_cut || shared.was_killed.load(Ordering::Relaxed) {
-        log::text(report.to_string());
+    match refused {
+        Some(code @ codes::NOT_FOUND) => return verdict(code, "there is no such command"),
+        Some(code @ codes::NOT_EXECUTABLE) => {
+            return verdict(code, "the command cannot be executed");
+        }
+        Some(code) => return verdict(code, OWN_FAILURE),
+        None if report.problem().is_some() => return verdict(codes::OWN, OWN_FAILURE),
+        None => {}
     }
-    let gave_up = report.exit() != Exit::Clean && report.cause().is_some_and(is_failure);
-    if gave_up && shared.options.restart != RestartWhen::Never {
-        let adieu::Restart { limit, window, .. } = shared.options.restarts;
+    match shared.end().await {
+        // It was started again and again, whatever it ended with.
+        Some(how) if gave_up && how.is_good() => verdict(1, "given up after too many starts"),
+        Some(how) if how.is_good() => verdict(0, report.exit().meaning()),
+        Some(how) => verdict(how.code(), &format!("the command {how}")),
+        None => verdict(codes::OWN, OWN_FAILURE),
+    }
+}
+
+/// Leaves word: in the log, and in the file that was asked for.
+fn conclude(shared: &Shared, report: &Report, gave_up: bool) {
+    if report.problem().is_none() {
+        let (usage, adopted) = shared.family.account();
+        let orphans = if adopted == 1 { "orphan" } else { "orphans" };
+        log::info(format_args!("in all {usage}; {adopted} {orphans} reaped"));
+        let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
+        if was_cut || shared.was_killed.load(Ordering::Relaxed) {
+            log::text(report.to_string());
+        }
+    }
+    if let Some(path) = &shared.options.report
+        && let Err(error) = report.write_to(path)
+    {
+        let path = path.display();
         log::warn(format_args!(
-            "giving up: no more than {limit} new starts within {window:?} are borne (--restart-limit)"
+            "the report could not be written to {path}: {error}"
         ));
     }
-    match shared.code().await {
-        // It was started again and again, whatever it ended with.
-        Some(0) if gave_up => 1,
-        Some(code) => code,
-        None => codes::OWN,
+    if gave_up {
+        let adieu::Restart { limit, window, .. } = shared.options.restarts;
+        let (starts, are) = if limit == 1 {
+            ("start", "is")
+        } else {
+            ("starts", "are")
+        };
+        log::warn(format_args!(
+            "giving up: no more than {limit} new {starts} within {window:?} {are} borne (--restart-limit)"
+        ));
     }
 }

@@ -108,6 +108,13 @@ pub(super) fn passed_on() -> impl Iterator<Item = (Caught, Signal)> {
         (Caught::Alarm, libc::SIGALRM),
         (Caught::Continue, libc::SIGCONT),
         (Caught::Window, libc::SIGWINCH),
+        (Caught::Urgent, libc::SIGURG),
+        (Caught::Io, libc::SIGIO),
+        (Caught::VirtualAlarm, libc::SIGVTALRM),
+        (Caught::Profile, libc::SIGPROF),
+        (Caught::CpuLimit, libc::SIGXCPU),
+        (Caught::FileLimit, libc::SIGXFSZ),
+        (Caught::Power, libc::SIGPWR),
     ]
     .into_iter()
     .map(|(caught, number)| (caught, Signal(number)))

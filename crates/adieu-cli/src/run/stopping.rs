@@ -7,16 +7,14 @@ use adieu::Stop;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::generation::Generation;
-use super::service::{SLACK, Shared};
+use super::service::Shared;
 use super::signals::Signal;
-use super::{cloak, descendants, log, notify, sockets, sys};
+use super::{cloak, descendants, log, sockets, sys};
 
 /// Hides the sockets, tells the command, waits for it and for everybody below it, and kills who is left when the
 /// time is up. Dropped half-way, whoever has not ended lives on; the release phase kills them.
 pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::Result {
-    let kill_at = Instant::now() + (shared.options.grace - shared.options.pre_stop);
-    let most = (shared.options.grace + SLACK).as_micros();
-    notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
+    let kill_at = Instant::now() + shared.options.term.left();
     let orderly = async {
         if shared.options.cloak {
             hide_sockets(shared).await;
@@ -34,7 +32,7 @@ pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::R
         return Ok(());
     }
     let left = who(shared);
-    let grace = shared.options.grace;
+    let grace = shared.options.term.grace;
     log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
     shared.set_killed();
     shared.family.kill_all().await;
@@ -52,7 +50,7 @@ async fn hide_sockets(shared: &Shared) {
         )
     };
     let cloaked = cloak::hide(own, &lent);
-    let time = shared.options.grace - shared.options.pre_stop;
+    let time = shared.options.term.left();
     // The other half is the command's.
     cloaked.quiet(time / 2).await;
     // Let go of before the command closes them: a socket that somebody holds is not closed.
@@ -71,6 +69,9 @@ async fn end_rest(shared: &Shared) {
     for pid in rest {
         sys::kill(pid, Signal::TERM);
     }
+    if !descendants::is_known() {
+        sys::kill_everybody(Signal::TERM);
+    }
     shared.family.alone().await;
 }
 
@@ -80,9 +81,12 @@ pub(super) async fn end_group(shared: &Shared, group: u32) {
         return;
     }
     sys::kill_group(group, Signal::TERM);
-    if timeout(shared.options.grace, shared.family.without_group(group))
-        .await
-        .is_err()
+    if timeout(
+        shared.options.term.grace,
+        shared.family.without_group(group),
+    )
+    .await
+    .is_err()
     {
         sys::kill_group(group, Signal::KILL);
         shared.family.without_group(group).await;
@@ -92,7 +96,7 @@ pub(super) async fn end_group(shared: &Shared, group: u32) {
 /// The command has ended by itself. After a good end, what it left may finish its work, until we are told to stop;
 /// after a bad one it is asked to end. Dropped half-way, the release phase kills who is left.
 pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) -> adieu::Result {
-    let grace = shared.options.grace;
+    let grace = shared.options.term.grace;
     if shared.family.is_alone() {
         return Ok(());
     }
@@ -119,6 +123,9 @@ pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) ->
 fn who(shared: &Shared) -> String {
     const MOST: usize = 8;
     let all = shared.family.below();
+    if all.is_empty() && !descendants::is_known() {
+        return "everybody below us".to_owned();
+    }
     let mut names: Vec<String> = all
         .iter()
         .take(MOST)

@@ -173,6 +173,19 @@ pub(super) enum Change {
     Suspended(Signal),
 }
 
+impl Change {
+    /// What the kernel says in one number.
+    pub(super) fn of(status: c_int) -> Self {
+        if libc::WIFSTOPPED(status) {
+            Self::Suspended(Signal(libc::WSTOPSIG(status)))
+        } else if libc::WIFSIGNALED(status) {
+            Self::Killed(Signal(libc::WTERMSIG(status)))
+        } else {
+            Self::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+        }
+    }
+}
+
 /// What a process has used, with the children it waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -204,13 +217,7 @@ pub(super) fn reap() -> io::Result<Option<(u32, Change, Usage)>> {
         Ok(pid) => pid,
         Err(_) => return Err(io::Error::last_os_error()),
     };
-    let change = if libc::WIFSTOPPED(status) {
-        Change::Suspended(Signal(libc::WSTOPSIG(status)))
-    } else if libc::WIFSIGNALED(status) {
-        Change::Killed(Signal(libc::WTERMSIG(status)))
-    } else {
-        Change::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
-    };
+    let change = Change::of(status);
     let usage = Usage {
         user: span(usage.ru_utime),
         system: span(usage.ru_stime),
@@ -229,6 +236,14 @@ pub(super) fn kill(pid: u32, signal: Signal) {
     if let Ok(pid @ 1..) = i32::try_from(pid) {
         // SAFETY: takes two numbers and touches no memory.
         unsafe { libc::kill(pid, signal.0) };
+    }
+}
+
+/// Sends a signal to everybody that there is but us: for the first process of a container, to whom all others belong.
+pub(super) fn kill_everybody(signal: Signal) {
+    if process::id() == 1 {
+        // SAFETY: takes two numbers and touches no memory.
+        unsafe { libc::kill(-1, signal.0) };
     }
 }
 
@@ -390,6 +405,17 @@ pub(super) fn let_go_of_code() {
 pub(super) fn on_runtime(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as the `AsyncFd` has it.
     Ok(unsafe { AsyncFd::register(descriptor) }?)
+}
+
+/// Hears every signal again, whatever whoever started us had blocked: one that is blocked would never come in, not even
+/// the one that tells of a child's end. Before there is a second thread, which would inherit the mask.
+pub(super) fn unblock_signals() {
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is live during the calls, and made empty by the first.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+    }
 }
 
 /// Whether whoever started us set this signal to be ignored, as `nohup` does.

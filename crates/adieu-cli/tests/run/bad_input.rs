@@ -213,3 +213,42 @@ fn a_socket_that_is_never_taken() {
     );
     assert!(said.contains("LISTEN_FDS"), "{said}");
 }
+
+#[test]
+fn options_that_would_do_nothing() {
+    for (options, words) in [
+        (
+            &["--restart-limit", "3"][..],
+            "--restart-limit says how the command is started again: give --restart on-failure or always, too",
+        ),
+        (&["--restart-delay", "1s"], "--restart-delay says how"),
+        (&["--restart-window", "1s"], "--restart-window says how"),
+        (
+            &["--restart", "never", "--restart-limit", "3"],
+            "--restart-limit says how",
+        ),
+        (
+            &["--ready-timeout", "0s"],
+            "--ready-timeout 0s leaves the command no time to get ready: give it some",
+        ),
+        (&["--grace=-1s"], "a duration cannot be negative"),
+    ] {
+        let (code, _, said) = run(options, &["true"]);
+        assert_eq!(code, 2, "{options:?}: {said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let options = [
+        "--restart",
+        "on-failure",
+        "--restart-limit",
+        "1",
+        "--restart-delay",
+        "1ms",
+    ];
+    let (code, _, said) = run(&options, &["false"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("no more than 1 new start within 60s is borne"),
+        "{said}"
+    );
+}

@@ -32,6 +32,38 @@ async fn signals_are_passed_on() {
     assert_eq!(wrapper.code().await.0, 5);
 }
 
+/// As tini does: whatever can be caught, and does not tell of ourselves.
+#[tokio::test]
+async fn signals_that_few_programs_know_are_passed_on_too() {
+    let program = "import os, signal\n\
+                   rare = 'IO PWR VTALRM PROF XCPU XFSZ URG ALRM WINCH CONT'.split()\n\
+                   def hear(number, _): print('got', signal.Signals(number).name, flush=True)\n\
+                   for name in rare: signal.signal(getattr(signal, 'SIG' + name), hear)\n\
+                   print('ready', flush=True)\n\
+                   while True: signal.pause()";
+    let mut wrapper = Wrapper::start(&[], &["/usr/bin/python3", "-c", program]);
+    wrapper.line("ready").await;
+    for (signal, name) in [
+        (Signal::IO, "SIGIO"),
+        (Signal::POWER, "SIGPWR"),
+        (Signal::VTALARM, "SIGVTALRM"),
+        (Signal::PROF, "SIGPROF"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::URG, "SIGURG"),
+        (Signal::WINCH, "SIGWINCH"),
+    ] {
+        wrapper.signal(signal);
+        let heard = wrapper.line("got ").await;
+        assert!(
+            heard == name || (name == "SIGIO" && heard == "SIGPOLL"),
+            "{heard}"
+        );
+    }
+    wrapper.signal(Signal::TERM);
+    assert_eq!(wrapper.code().await.0, 143);
+}
+
 #[tokio::test]
 async fn a_map_says_which() {
     let options = ["--signal", "term=quit", "--signal", "usr1=hup"];

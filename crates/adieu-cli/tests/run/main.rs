@@ -4,11 +4,15 @@
 mod bad_input;
 mod cloak;
 mod faults;
+mod handovers;
 mod health;
 mod life;
+mod masks;
 mod peers;
 mod pid1;
+mod reports;
 mod restart;
 mod restarts_under_load;
 mod support;
 mod systemd;
+mod times;

@@ -20,7 +20,12 @@ fn may_unshare() -> bool {
 }
 
 async fn first(options: &[&str], script: &str) -> Subject {
-    let mut words = vec!["--pid", "--fork", "--mount-proc", ADIEU, "run"];
+    first_with(&["--pid", "--fork", "--mount-proc"], options, script)
+}
+
+fn first_with(namespace: &[&str], options: &[&str], script: &str) -> Subject {
+    let mut words = namespace.to_vec();
+    words.extend([ADIEU, "run"]);
     words.extend(options);
     words.extend(["--", "sh", "-c", script]);
     Subject::start("unshare", words).expect("it starts")
@@ -43,6 +48,32 @@ async fn a_shell_that_swallows_sigterm_is_ended_on_time() {
     let end = timeout(PATIENCE, subject.end()).await;
     let end = end.expect("in time").expect("an end");
     assert_eq!(end.status.code(), Some(137), "{}", end.errors);
+}
+
+/// A /proc of other processes says nothing of ours: nobody there is named, and nobody of ours is left.
+#[tokio::test]
+async fn a_foreign_proc_is_not_believed() {
+    if !may_unshare() {
+        return;
+    }
+    let script = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' &); echo ready; \
+                  while :; do sleep 0.05; done";
+    let mut subject = first_with(&["--pid", "--fork"], &["--grace", "300ms"], script);
+    let ready = timeout(PATIENCE, subject.line("ready")).await;
+    ready.expect("in time").expect("a line");
+    let [wrapper] = children(subject.pid())[..] else {
+        panic!("unshare has one child");
+    };
+    kill(wrapper, Signal::TERM);
+    let end = timeout(PATIENCE, subject.end()).await;
+    let end = end.expect("in time").expect("an end");
+    assert_eq!(end.status.code(), Some(137), "{}", end.errors);
+    assert!(
+        end.errors
+            .contains("300ms are over: SIGKILL to everybody below us\n"),
+        "{}",
+        end.errors
+    );
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::support::{PATIENCE, Wrapper, built, is_reaped, state, times};
 /// Clients, as many as the issue of a busy evening.
 const CLIENTS: usize = 32;
 
-async fn load(address: &str, mode: Mode) -> Running {
+pub(crate) async fn load(address: &str, mode: Mode) -> Running {
     let address: SocketAddr = address.parse().expect("an address");
     let target = Target::tcp(address);
     target.reachable(PATIENCE).await.expect("it answers");
@@ -26,7 +26,7 @@ async fn load(address: &str, mode: Mode) -> Running {
 }
 
 /// The load goes on all the while; at its end nothing was lost, refused or failed.
-async fn nothing_failed(load: Running) {
+pub(crate) async fn nothing_failed(load: Running) {
     load.end();
     let tally = timeout(PATIENCE, load.finish()).await.expect("in time");
     println!("{tally}");

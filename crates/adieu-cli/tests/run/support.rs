@@ -19,6 +19,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs it to its end: exit code, standard output, standard error.
 pub(crate) fn run(options: &[&str], command: &[&str]) -> (i32, String, String) {
+    run_in(&[], options, command)
+}
+
+/// The same in surroundings that these variables tell of.
+pub(crate) fn run_in(
+    variables: &[(&str, &str)],
+    options: &[&str],
+    command: &[&str],
+) -> (i32, String, String) {
     let Output {
         status,
         stdout,
@@ -28,6 +37,7 @@ pub(crate) fn run(options: &[&str], command: &[&str]) -> (i32, String, String) {
         .args(options)
         .arg("--")
         .args(command)
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .output()
         .expect("the command runs");

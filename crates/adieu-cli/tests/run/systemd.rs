@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::restart::SERVER;
-use crate::support::{ADIEU, PATIENCE};
+use crate::support::{ADIEU, PATIENCE, children, until};
 
 /// `adieu run` as systemd starts it: a socket as descriptor 3, variables that name it, a socket to tell.
 struct Unit {
@@ -20,6 +20,10 @@ struct Unit {
 
 impl Unit {
     fn start(listener: &TcpListener, variables: &str, server: &str) -> Self {
+        Self::start_with("", listener, variables, server)
+    }
+
+    fn start_with(options: &str, listener: &TcpListener, variables: &str, server: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).expect("a socket");
@@ -27,7 +31,7 @@ impl Unit {
         // The process id is known only to the process itself. Descriptor 0 is how the socket gets there.
         let script = format!(
             "exec 3<&0 0</dev/null; export LISTEN_PID=$$ {variables}; \
-             exec \"$0\" run --quiet -- /usr/bin/python3 -c \"$1\""
+             exec \"$0\" run --quiet {options} -- /usr/bin/python3 -c \"$1\""
         );
         let copy = listener.try_clone().expect("a copy");
         let child = Command::new("sh")
@@ -195,6 +199,52 @@ fn a_status_is_passed_on() {
     unit.signal(Signal::TERM);
     assert!(unit.hear().starts_with("STOPPING=1\n"));
     assert_eq!(unit.end(), Some(0));
+}
+
+/// The manager counts from the moment it asked, not from the end of our pre-stop.
+#[test]
+fn the_stop_is_told_before_the_pre_stop() {
+    let listener = listener();
+    let options = "--pre-stop 10m --grace 20m";
+    let unit = Unit::start_with(options, &listener, "LISTEN_FDS=1", SERVER);
+    assert_eq!(unit.hear(), "READY=1");
+    unit.signal(Signal::INT);
+    let stopping = unit.hear();
+    let micros = stopping.strip_prefix("STOPPING=1\nEXTEND_TIMEOUT_USEC=");
+    let micros: u64 = micros.and_then(|it| it.parse().ok()).expect("a time");
+    assert!(micros > 20 * 60 * 1_000_000, "{stopping}");
+    unit.signal(Signal::INT);
+    unit.end();
+}
+
+/// What is shown is the state of the one that serves.
+#[test]
+fn the_status_of_one_that_is_leaving_is_not_passed_on() {
+    let listener = listener();
+    let server = format!(
+        "import os, signal, socket\n\
+         def say(text):\n    \
+             name = os.environ['NOTIFY_SOCKET'].replace('@', '\\0', 1)\n    \
+             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(text, name)\n\
+         def leave(*_):\n    \
+             say(b'STATUS=leaving')\n    \
+             os._exit(0)\n\
+         signal.signal(signal.SIGUSR1, lambda *_: say(b'STATUS=42 orders'))\n\
+         {}",
+        SERVER.replace("(signal.SIGTERM, stop)", "(signal.SIGTERM, leave)")
+    );
+    let unit = Unit::start(&listener, "LISTEN_FDS=1", &server);
+    assert_eq!(unit.hear(), "READY=1");
+    let pid = unit.child.id().cast_signed();
+    let old = children(pid)[0];
+    unit.signal(Signal::HUP);
+    assert!(unit.hear().starts_with("RELOADING=1\n"));
+    assert_eq!(unit.hear(), "READY=1");
+    until("the old one has left", || !children(pid).contains(&old));
+    unit.signal(Signal::USR1);
+    assert_eq!(unit.hear(), "STATUS=42 orders");
+    unit.signal(Signal::TERM);
+    unit.end();
 }
 
 #[test]

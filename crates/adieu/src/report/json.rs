@@ -49,8 +49,8 @@ impl Report {
             "pid": std::process::id(),
             "started_unix_ms": millis(started),
             "uptime_ms": millis(self.uptime),
-            "exit_code": self.exit.code(),
-            "exit": self.exit.meaning(),
+            "exit_code": self.exit_code(),
+            "exit": self.meaning(),
             "cause": self.cause.as_ref().map(ToString::to_string),
             "problem": self.problem,
             "grace_ms": millis(self.grace),
@@ -60,9 +60,17 @@ impl Report {
             "lost": self.lost.iter().map(loss).collect::<Vec<_>>(),
             "lost_unnamed": self.lost_unnamed,
             "blocked": self.blocked,
-            "timeline": self.timeline.iter().map(|(at, notice)| entry(*at, notice)).collect::<Vec<_>>(),
+            "timeline": self.timeline.iter().map(|(at, notice)| self.entry(*at, notice)).collect::<Vec<_>>(),
             "omitted": self.omitted,
         })
+    }
+
+    fn entry(&self, at: Duration, notice: &Notice) -> Value {
+        let mut value = entry(at, notice);
+        if let Notice::Ended { .. } = notice {
+            value["exit_code"] = self.exit_code().into();
+        }
+        value
     }
 
     /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600.
@@ -70,7 +78,10 @@ impl Report {
     ///
     /// It is not forced to the disk: no process ends before its last system call does, so a disk that is slow to
     /// answer would hold the end up for longer than the grace period allows.
-    pub(crate) fn write_to(&self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the file or its folder cannot be written to; [`Report::check_file`] says so beforehand.
+    pub fn write_to(&self, path: &Path) -> io::Result<()> {
         if is_special(path) {
             let mut device = OpenOptions::new().write(true).open(path)?;
             return device.write_all(self.to_json().as_bytes());
@@ -86,7 +97,16 @@ impl Report {
     }
 }
 
-/// Finds out at the start whether the report can be written at the end.
+impl Report {
+    /// Finds out at the start whether a report can be [written](Self::write_to) there at the end.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub fn check_file(path: &Path) -> io::Result<()> {
+        check_writable(path)
+    }
+}
+
 pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::Error::new(

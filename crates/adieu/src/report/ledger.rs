@@ -212,6 +212,7 @@ impl Ledger {
         Report {
             service: core.name.to_string(),
             exit: self.exit.unwrap_or(exit),
+            process: None,
             cause: self.cause.clone(),
             problem: self.problem.clone(),
             started: self.started,

@@ -261,12 +261,8 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             platform = platform,
-            "a stop may take {}, but {} kills after {}: shorten the grace, or make {} longer and say so with \
-             ADIEU_KILL_AFTER",
-            show(*grace),
-            platform,
-            show(*kills_after),
-            platform.setting()
+            "{}",
+            crate::platform::too_long(*platform, *grace, *kills_after)
         ),
         Notice::GraceCut {
             signal,

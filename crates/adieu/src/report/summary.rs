@@ -18,6 +18,8 @@ use crate::roster::{Sighting, WorkKind};
 pub struct Report {
     pub(crate) service: String,
     pub(crate) exit: Exit,
+    /// What the process ended with, if that is not said by `exit`, and what it means.
+    pub(crate) process: Option<(u8, String)>,
     pub(crate) cause: Option<Cause>,
     pub(crate) problem: Option<Failure>,
     pub(crate) started: SystemTime,
@@ -127,6 +129,7 @@ impl Report {
         Self {
             service: service.to_owned(),
             exit,
+            process: None,
             cause: None,
             problem: Some(problem),
             started: SystemTime::now(),
@@ -158,7 +161,45 @@ impl Report {
     /// The exit code as a number.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
-        self.exit.code()
+        match &self.process {
+            Some((code, _)) => *code,
+            None => self.exit.code(),
+        }
+    }
+
+    /// What the exit code means, in a few words.
+    pub(crate) fn meaning(&self) -> &str {
+        match &self.process {
+            Some((_, meaning)) => meaning,
+            None => self.exit.meaning(),
+        }
+    }
+
+    /// The same report for a program that runs a [scope](crate::scope()) around something else, and ends with a code of
+    /// that: `adieu run` with the one of its command. It is measured by the grace that was given to it, and names no
+    /// places in its source, which whoever reads the report has never seen.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let report = adieu::scope("wrapper")
+    ///     .run(async |app| {
+    ///         app.task("command", |_stop| async {});
+    ///         Ok(())
+    ///     })
+    ///     .await;
+    /// let report = report.of_process(143, "the command was ended by SIGTERM", Duration::from_secs(8));
+    /// assert_eq!(report.exit_code(), 143);
+    /// # }
+    /// ```
+    pub fn of_process(mut self, code: u8, meaning: impl Into<String>, grace: Duration) -> Self {
+        self.process = Some((code, meaning.into()));
+        self.grace = grace;
+        let parts = self.parts.iter_mut().map(|it| &mut it.place);
+        let lost = self.lost.iter_mut().map(|it| &mut it.place);
+        let blocked = self.blocked.iter_mut().map(|it| &mut it.place);
+        parts.chain(lost).chain(blocked).for_each(String::clear);
+        self
     }
 
     /// Why the service stopped; `None` if it never began.
@@ -225,6 +266,6 @@ impl Termination for Report {
 
 impl From<Report> for ExitCode {
     fn from(report: Report) -> Self {
-        Self::from(report.exit.code())
+        Self::from(report.exit_code())
     }
 }

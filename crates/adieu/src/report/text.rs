@@ -9,7 +9,7 @@ use crate::lifecycle::Outcome;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (exit, meaning) = (self.exit.code(), self.exit.meaning());
+        let (exit, meaning) = (self.exit_code(), self.meaning());
         match &self.cause {
             None => writeln!(f, "{} did not start: exit {exit}, {meaning}", self.service)?,
             Some(cause) => writeln!(
@@ -42,14 +42,14 @@ impl fmt::Display for Report {
                 String::new()
             };
             let state = state(loss.outcome, loss.blocking);
-            write!(
+            writeln!(
                 f,
-                "  lost: {}{many} {}{state}, {} old, ",
+                "  lost: {}{many} {}{state}, {} old{}",
                 loss.name,
                 loss.outcome,
-                show(loss.age)
+                show(loss.age),
+                at(", spawned", &loss.place)
             )?;
-            writeln!(f, "spawned at {}", loss.place)?;
             if let Some(failure) = &loss.failure {
                 writeln!(f, "        {failure}")?;
             }
@@ -61,8 +61,10 @@ impl fmt::Display for Report {
             let longest = show(Duration::from_millis(blocked.longest_ms));
             writeln!(
                 f,
-                "  blocked its thread: {} ×{}, longest {longest}, spawned at {}",
-                blocked.task, blocked.times, blocked.place
+                "  blocked its thread: {} ×{}, longest {longest}{}",
+                blocked.task,
+                blocked.times,
+                at(", spawned", &blocked.place)
             )?;
         }
         Ok(())
@@ -112,7 +114,7 @@ fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fm
         outcome,
         Outcome::Abandoned | Outcome::Cancelled | Outcome::Failed
     ) {
-        write!(f, ", {} old, made at {}", show(part.age), part.place)?;
+        write!(f, ", {} old{}", show(part.age), at(", made", &part.place))?;
     }
     writeln!(f)?;
     for note in &part.notes {
@@ -121,6 +123,15 @@ fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fm
     match &part.failure {
         Some(failure) => writeln!(f, "  {:<11} {:<width$}  └ {failure}", "", ""),
         None => Ok(()),
+    }
+}
+
+/// A place in the source, if it is said.
+fn at(what: &str, place: &str) -> String {
+    if place.is_empty() {
+        String::new()
+    } else {
+        format!("{what} at {place}")
     }
 }
 

@@ -1,0 +1,71 @@
+//! The report, for whoever reads it in the place of the exit code.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Wrapper, run};
+
+struct ReportFile(TempDir);
+
+impl ReportFile {
+    fn new() -> Self {
+        Self(TempDir::new().expect("a folder"))
+    }
+
+    fn path(&self) -> String {
+        self.0.path().join("report.json").display().to_string()
+    }
+
+    fn read(&self) -> Value {
+        let text = std::fs::read(self.path()).expect("a report");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+}
+
+/// Whatever it is made of: the command's, a signal's, our own.
+#[test]
+fn the_exit_code_is_the_one_that_the_process_has() {
+    for (command, code, words) in [
+        (&["true"][..], 0, "clean"),
+        (
+            &["sh", "-c", "exit 3"],
+            3,
+            "the command ended with exit code 3",
+        ),
+        (
+            &["sh", "-c", "kill -9 $$"],
+            137,
+            "the command was ended by SIGKILL",
+        ),
+        (&["no-such-command"], 127, "there is no such command"),
+    ] {
+        let file = ReportFile::new();
+        let (found, _, said) = run(&["--grace", "7s", "--report", &file.path()], command);
+        assert_eq!(found, code, "{said}");
+        let report = file.read();
+        assert_eq!(report["exit_code"], code, "{report:#}");
+        assert_eq!(report["exit"], words, "{report:#}");
+        assert_eq!(report["grace_ms"], 7_000.0, "{report:#}");
+        let text = report.to_string();
+        assert!(!text.contains("src/run"), "whose source is that? {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_has_the_code_of_the_command() {
+    let file = ReportFile::new();
+    let options = ["--grace", "9s", "--report", &file.path()];
+    let mut wrapper = Wrapper::start(&options, &["sh", "-c", "echo ready; exec sleep 1000"]);
+    wrapper.line("ready").await;
+    wrapper.signal(Signal::TERM);
+    assert_eq!(wrapper.code().await.0, 143);
+    let report = file.read();
+    assert_eq!(report["exit_code"], 143, "{report:#}");
+    assert_eq!(
+        report["exit"], "the command was ended by SIGTERM",
+        "{report:#}"
+    );
+    assert_eq!(report["grace_ms"], 9_000.0, "{report:#}");
+    assert_eq!(report["cause"], "sigterm", "{report:#}");
+}
