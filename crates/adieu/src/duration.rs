@@ -76,7 +76,7 @@ impl fmt::Display for InvalidDuration {
         let text = &self.text;
         let positive = text.trim().strip_prefix('-').map(parse_duration);
         if let Some(Ok(_)) = positive {
-            return write!(f, "`{text}`: a duration cannot be negative");
+            return write!(f, "`{text}` is not a duration: it cannot be negative");
         }
         write!(
             f,
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         let said = |text| parse_duration(text).unwrap_err().to_string();
-        assert_eq!(said("-1s"), "`-1s`: a duration cannot be negative");
+        assert_eq!(said("-1s"), "`-1s` is not a duration: it cannot be negative");
         assert!(said("-x").contains("is not a duration"));
     }
 

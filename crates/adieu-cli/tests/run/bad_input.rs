@@ -231,7 +231,7 @@ fn options_that_would_do_nothing() {
             &["--ready-timeout", "0s"],
             "--ready-timeout 0s leaves the command no time to get ready: give it some",
         ),
-        (&["--grace=-1s"], "a duration cannot be negative"),
+        (&["--grace=-1s"], "it cannot be negative"),
     ] {
         let (code, _, said) = run(options, &["true"]);
         assert_eq!(code, 2, "{options:?}: {said}");
