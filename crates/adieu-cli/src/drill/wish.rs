@@ -167,7 +167,7 @@ impl Wish {
 
     /// The drill that was wished for.
     pub(super) fn drill(&self) -> Drill {
-        let mut drill = Drill::command(self.command.iter().cloned());
+        let mut drill = Drill::command(self.command.iter().cloned()).alone();
         macro_rules! with {
             ($($field:ident),*) => { $(if let Some(value) = &self.$field { drill = drill.$field(value.clone()); })* };
         }

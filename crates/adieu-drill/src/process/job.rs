@@ -47,7 +47,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    pub(crate) fn new(child: &Child, root: Pid, _: String) -> Self {
+    pub(crate) fn new(child: &Child, root: Pid, _: String, _alone: bool) -> Self {
         let job = child.raw_handle().and_then(|handle| Job::of(handle).ok());
         Self { root, job }
     }
