@@ -125,10 +125,11 @@ def serve(peer):
     try:
         with peer:
             talk(peer)
-    except OSError:
+    except (OSError, ValueError):
         pass
-    with lock:
-        busy -= 1
+    finally:
+        with lock:
+            busy -= 1
 
 
 def leave_daemon():

@@ -13,3 +13,53 @@ fn a_daemon_that_left_everything_behind_is_found_and_ended() {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     assert!(!stat.contains("777"), "it still runs: {told}");
 }
+
+/// What was accepted and is then sent away, whole and in order, is lost all the same.
+#[test]
+fn requests_in_flight_that_are_sent_away_are_lost() {
+    let test = Test::new();
+    let checks = ["--check", "inflight-finishes,term-twice"];
+    for (fault, words) in [
+        ("slow-503", "answered 503, before the stop 200"),
+        ("slow-404", "answered 404, before the stop 200"),
+    ] {
+        let judged = test.judge(&checks, fault);
+        judged.is("inflight-finishes", "failed", &[words]);
+        judged.is("term-twice", "failed", &[words]);
+    }
+}
+
+/// Bytes that differ each time tell nothing, but a length that never did tells when half of it is missing.
+#[test]
+fn half_of_an_answer_is_noticed_though_its_bytes_differ_each_time() {
+    let test = Test::new();
+    let checks = ["--check", "inflight-finishes"];
+    let judged = test.judge(&checks, "slow-varies-short");
+    judged.is("inflight-finishes", "failed", &["answered with 50 bytes"]);
+    let judged = test.judge(&checks, "slow-varies");
+    judged.is("inflight-finishes", "passed", &["as long as before"]);
+}
+
+#[test]
+fn an_answer_is_held_against_those_before_the_stop() {
+    let test = Test::new();
+    let judged = test.judge(&["--check", "slow-reader"], "large-garbled");
+    judged.is("slow-reader", "failed", &["before the stop with 8388608"]);
+    let judged = test.judge(&["--check", "slow-upload"], "upload-cut");
+    judged.is("slow-upload", "failed", &["before the stop with"]);
+    let checks = ["--check", "slow-reader,slow-upload,inflight-finishes"];
+    let judged = test.judge(&checks, "");
+    for id in ["slow-reader", "slow-upload", "inflight-finishes"] {
+        judged.is(id, "passed", &["the same as before"]);
+    }
+}
+
+#[test]
+fn a_path_that_takes_no_upload_is_not_a_lost_one() {
+    let judged = Test::new().judge(&["--check", "slow-upload", "--upload", "/nowhere"], "");
+    judged.is(
+        "slow-upload",
+        "skipped",
+        &["/nowhere answers 404", "--upload"],
+    );
+}

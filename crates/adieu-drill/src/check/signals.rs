@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::process::{Form, describe};
+use crate::reference::is_other;
 use crate::report::Fate;
 use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
+use crate::wire::Wire;
 
 /// How much later than the drain begins the answer is due.
 const BEYOND: Duration = Duration::from_millis(700);
@@ -33,8 +35,13 @@ pub(crate) async fn stop_as(
     }
     let run = stage.start_as(form).await?;
     let mut flights = Vec::new();
+    // Where it is asked for less the body may differ, but not the status.
+    let reference = match stage.slow(&run, Duration::ZERO) {
+        Some(request) => Wire::ask_within(&run.place, &request, PATIENCE).await.ok(),
+        None => None,
+    };
     let request = stage.held(&run, BEYOND);
-    if let Some(request) = &request {
+    if let Some(request) = request.as_ref().filter(|_| reference.is_some()) {
         flights = match run.in_flight(request, 2).await {
             Ok(flights) => flights,
             Err(broken) => {
@@ -51,10 +58,12 @@ pub(crate) async fn stop_as(
     for flight in flights {
         let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
         let wrong = match &landed.result {
-            Ok(answer) if landed.fate() == Fate::ServerError => {
-                format!("status {}", answer.head.status)
-            }
-            Ok(_) => continue,
+            Ok(answer) => match reference.as_ref().map(|before| before.head.status) {
+                Some(before) if is_other(answer.head.status, before) => {
+                    format!("answered {}, before the stop {before}", answer.head.status)
+                }
+                _ => continue,
+            },
             Err(broken) => broken.to_string(),
         };
         by_time &= landed.fate() == Fate::TimedOut;
