@@ -11,8 +11,9 @@ use crate::check::Spec;
 use crate::discover::{Found, upload};
 use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
+use crate::finding::Finding;
 use crate::flight::Flight;
-use crate::place::Place;
+use crate::place::{Place, label};
 use crate::process::{Blanks, Ended, Form, Signal, Subject, describe};
 use crate::progress::Event;
 use crate::record::{Record, With};
@@ -92,6 +93,35 @@ impl Stage<'_> {
     /// A request that is still unanswered when whatever comes before the drain is over.
     pub(crate) fn held(&self, run: &Run, beyond: Duration) -> Option<Request> {
         self.slow(run, self.idle_stop() + beyond)
+    }
+
+    /// So many requests to the slow path that are still open now: a check stops the program right after this. Without
+    /// them it has nothing to judge, and the finding says why.
+    pub(crate) async fn hold_open(
+        &self,
+        run: &Run,
+        request: &Request,
+        count: usize,
+    ) -> Result<Vec<Flight>, Finding> {
+        let name = label(request);
+        let flights = run.in_flight(request, count).await.map_err(|broken| {
+            Finding::failed("the slow path cannot be asked before any stop")
+                .shown([format!("{name}: {broken}")])
+        })?;
+        if flights.iter().all(Flight::is_open) {
+            return Ok(flights);
+        }
+        let Some(over) = flights.into_iter().find(|flight| !flight.is_open()) else {
+            return Err(Finding::skipped(crate::check::NO_SLOW));
+        };
+        let said = match over.land(Duration::ZERO).await.result {
+            Ok(answer) => format!("answered {} at once", answer.head.status),
+            Err(broken) => broken.to_string(),
+        };
+        Err(Finding::skipped(format!(
+            "no request was in flight at the signal: {name} {said}; give a path that answers as late as it is told \
+             with --slow \"/path?ms={{ms}}\""
+        )))
     }
 
     /// Gives the program something to keep, if it takes anything.

@@ -63,3 +63,27 @@ fn a_path_that_takes_no_upload_is_not_a_lost_one() {
         &["/nowhere answers 404", "--upload"],
     );
 }
+
+/// Answers that came before the signal say nothing about the stop, neither good nor bad.
+#[test]
+fn what_was_answered_before_the_signal_is_not_judged() {
+    let test = Test::new();
+    let slow = ["inflight-finishes", "connection-close", "hung-handler"];
+    let checks = ["--check", "inflight-finishes,connection-close,hung-handler"];
+    for (path, fault, words) in [
+        ("/?ms={ms}", "", "GET / answered 200 at once"),
+        ("/nowhere?ms={ms}", "", "answered 404 at once"),
+        ("/slow?ms={ms}", "slow-at-once", "answered 200 at once"),
+    ] {
+        let judged = test.judge(&[&checks[..], &["--slow", path]].concat(), fault);
+        for id in slow {
+            judged.is(id, "skipped", &[words, "--slow"]);
+        }
+    }
+    let judged = test.judge(&["--check", "term-twice", "--slow", "/"], "");
+    judged.is(
+        "term-twice",
+        "passed",
+        &["with a second signal it ended in"],
+    );
+}

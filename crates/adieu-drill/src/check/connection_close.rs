@@ -49,16 +49,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         return Ok(Finding::skipped(super::NO_SLOW));
     }
     let run = stage.start().await?;
-    let Some(request) = stage.held(&run, Duration::from_millis(400)) else {
+    let Some(request) = stage.held(&run, Duration::from_millis(700)) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match run.in_flight(&request, FLIGHTS).await {
+    let flights = match stage.hold_open(&run, &request, FLIGHTS).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
     let (mut told, mut untold) = (0, Vec::new());

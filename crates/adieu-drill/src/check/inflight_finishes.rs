@@ -58,13 +58,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(request) = stage.held(&run, BEYOND) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let before = match run.in_flight(&request, FLIGHTS).await {
+    let before = match stage.hold_open(&run, &request, FLIGHTS).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let late = stage.idle_stop() + BEYOND + PATIENCE;
     let mut answers = Vec::new();
@@ -88,13 +84,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
 
-    let flights = match run.in_flight(&request, FLIGHTS).await {
+    let flights = match stage.hold_open(&run, &request, FLIGHTS).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
     let mut landed = Vec::new();
