@@ -45,6 +45,17 @@ pub(crate) enum With {
     Hold,
 }
 
+impl With {
+    /// `it was stopped …`.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Nobody => "while idle",
+            Self::Load => "under load",
+            Self::Hold => "with a client that holds it",
+        }
+    }
+}
+
 impl Record {
     pub(crate) fn exit(
         &mut self,

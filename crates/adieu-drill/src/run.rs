@@ -55,6 +55,9 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         found
     };
 
+    // The codes of all stops are judged, so this one comes last; it is shown where it belongs.
+    let mut plan = plan;
+    plan.sort_by_key(|(spec, _)| spec.id == "exit-code");
     for (spec, threshold) in plan {
         let mut hall = Hall {
             drill,
@@ -69,6 +72,9 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         report.checks.push(check);
     }
 
+    report
+        .checks
+        .sort_by_key(|check| ids.iter().position(|id| *id == check.id));
     report.duration_ms = millis(begun.elapsed());
     report.recommendation = record.worst().map(|(took, check)| Recommendation {
         worst_check: (!check.is_empty()).then(|| check.to_owned()),

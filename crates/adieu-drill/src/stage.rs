@@ -181,6 +181,28 @@ impl Stage<'_> {
         }
     }
 
+    /// What a check finds that needs a program which ends: that it had to be killed is a failure of its own.
+    pub(crate) fn killed_when_idle(&self) -> Finding {
+        let kept = crate::threshold::show(self.drill.grace);
+        Finding::late(format!(
+            "it {} even when idle and had to be killed, so there is no stop to judge",
+            self.never_ended()
+        ))
+        .shown([format!(
+            "with nobody connected: {}, and {kept} later it was still there; SIGKILL",
+            self.drill.signal
+        )])
+        .measured("killed")
+    }
+
+    /// The same of a stop that this check made.
+    pub(crate) fn killed(&self, run: &Run, with: With) -> Finding {
+        Finding::late(format!("it {} and had to be killed", self.never_ended()))
+            .shown([format!("stopped {}: still there; SIGKILL", with.words())])
+            .shown(run.last_lines(5))
+            .measured("killed")
+    }
+
     /// `did not end within 30 s of SIGTERM`.
     pub(crate) fn never_ended(&self) -> String {
         format!(

@@ -87,3 +87,31 @@ fn what_was_answered_before_the_signal_is_not_judged() {
         &["with a second signal it ended in"],
     );
 }
+
+/// A program that ends well when idle and badly with clients ends badly.
+#[test]
+fn the_exit_code_of_every_stop_counts() {
+    let test = Test::new();
+    let judged = test.judge(&["--check", "exit-code"], "exit-3-with-clients");
+    judged.is("exit-code", "failed", &["exit code 3", "under load"]);
+    let judged = test.judge(&["--check", "exit-code,term-twice"], "abort-with-clients");
+    judged.is("exit-code", "failed", &["SIGABRT", "term-twice stopped it"]);
+    judged.is("term-twice", "skipped", &["at a single signal already"]);
+    let judged = test.judge(&["--check", "term-twice"], "abort-with-clients");
+    judged.is("term-twice", "failed", &["at a single signal already"]);
+    let judged = test.judge(&["--check", "exit-code"], "");
+    judged.is("exit-code", "passed", &["exit code 0"]);
+}
+
+/// Killed after the outer grace, a program has failed whatever is asked about it.
+#[test]
+fn what_never_ends_fails_every_check_that_needs_its_end() {
+    let checks = "exit-code,no-orphans,port-free,term-twice,idle-keepalive,half-head";
+    let judged = Test::new().judge(&["--grace", "700ms", "--check", checks], "deaf");
+    for id in checks.split(',') {
+        judged.is(id, "failed", &["had to be killed", "700 ms"]);
+        let told = judged.check(id).to_string();
+        assert!(!told.contains("it ends in"), "{told}");
+    }
+    assert_eq!(judged.0["verdict"], "failed");
+}

@@ -48,7 +48,7 @@ const FOR_EVER: Duration = Duration::from_secs(600);
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     if stage.found.idle_stop.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed_when_idle());
     }
     if !stage
         .found

@@ -128,7 +128,6 @@ pub(crate) const NO_SLOW: &str =
 pub(crate) const NO_RELOAD: &str = "SIGHUP is not said to mean a reload; say it with --reload";
 pub(crate) const NO_TRAFFIC: &str =
     "no traffic can be put on it: it speaks no HTTP and does not send lines back";
-pub(crate) const NEVER_ENDS: &str = "it does not end at the signal even when idle, so nothing can be said about how; see exit-in-time";
 
 /// Runs a command line of the user's, and gives what it prints; or a sentence, if it does not end with 0.
 pub(crate) async fn shell(command: &str) -> Result<String, String> {

@@ -89,6 +89,11 @@ pub(crate) fn classes(tally: &Tally) -> String {
     words.join(", ")
 }
 
+/// The mode in which most clients speak to it.
+pub(crate) const fn usual(_stage: &Stage<'_>) -> Mode {
+    Mode::KeepAlive
+}
+
 /// One stop under load.
 pub(crate) async fn once(
     stage: &mut Stage<'_>,

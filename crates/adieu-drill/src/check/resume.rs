@@ -63,7 +63,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     };
     let signal = run.stop();
     if stage.see_end(&run, signal, With::Nobody).await.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed(&run, With::Nobody));
     }
     run.subject.kill().await;
     let again = stage.start().await?;

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::process::{Form, describe};
+use crate::record::With;
 use crate::reference::is_other;
 use crate::report::{Fate, Outcome};
+use crate::select;
 use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
 use crate::wire::Wire;
@@ -31,7 +33,7 @@ pub(crate) async fn stop_as(
     ask: impl AsyncFnOnce(&Run) -> Instant,
 ) -> Result<Finding, CannotDrill> {
     if stage.found.idle_stop.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed_when_idle());
     }
     let run = stage.start_as(form).await?;
     let mut flights = Vec::new();
@@ -72,6 +74,23 @@ pub(crate) async fn stop_as(
         .ended_within(stage.drill.grace.saturating_sub(signal.elapsed()))
         .await;
     stage.note_end(signal, ended);
+    // Below a shell it is the shell that ended; the program is what it left.
+    let below_shell = matches!(form, Form::BelowShell);
+    let crash = ended
+        .filter(|ended| !below_shell && super::is_crash(ended.status, run.stop_signal()))
+        .map(|ended| describe(ended.status));
+    if let Some(how) = &crash {
+        let lines = run.last_lines(10);
+        run.subject.kill().await;
+        if let Some(single) = crash_at_one_signal(stage).await? {
+            return Ok(not_to_blame(stage, what, &single).shown(lines));
+        }
+        if lost.is_empty() {
+            return Ok(Finding::failed(format!("with {what} it crashed: {how}"))
+                .shown(["at a single signal it does not".to_owned()])
+                .shown(lines));
+        }
+    }
     if lost.len() as u64 > stage.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{} of {count} requests in flight were lost to {what}",
@@ -84,29 +103,16 @@ pub(crate) async fn stop_as(
             .shown(run.last_lines(3)));
     }
     let Some(ended) = ended else {
-        return Ok(
-            Finding::late(format!("with {what} it {}", stage.never_ended()))
-                .shown(run.last_lines(5)),
-        );
+        return Ok(stage.killed(&run, With::Hold));
     };
-    // Below a shell it is the shell that ended; the program is what it left.
-    if matches!(form, Form::BelowShell) {
+    if below_shell {
         while run.subject.target_lives().await {
             if signal.elapsed() > stage.drill.grace {
-                return Ok(
-                    Finding::late(format!("with {what} it {}", stage.never_ended()))
-                        .shown(run.last_lines(5)),
-                );
+                return Ok(stage.killed(&run, With::Hold));
             }
             // Nothing tells of the end of somebody else's child.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    } else if super::is_crash(ended.status, run.stop_signal()) {
-        return Ok(Finding::failed(format!(
-            "with {what} it crashed: {}",
-            describe(ended.status)
-        ))
-        .shown(run.last_lines(10)));
     }
     let took = show(ended.at.saturating_duration_since(signal));
     let kept = match count {
@@ -114,4 +120,33 @@ pub(crate) async fn stop_as(
         _ => format!(" answered all {count} requests in flight and"),
     };
     Ok(Finding::passed(format!("with {what} it{kept} ended in {took}")).measured(took))
+}
+
+/// How it crashes when it is stopped in the plainest way with requests in flight, if it does.
+async fn crash_at_one_signal(stage: &mut Stage<'_>) -> Result<Option<String>, CannotDrill> {
+    let run = stage.start().await?;
+    let flights = match stage.held(&run, BEYOND) {
+        Some(request) => run.in_flight(&request, 2).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let signal = run.stop();
+    let ended = run.subject.ended_within(stage.drill.grace).await;
+    drop(flights);
+    stage.note_end(signal, ended);
+    let crash = ended.filter(|ended| super::is_crash(ended.status, run.stop_signal()));
+    Ok(crash.map(|ended| describe(ended.status)))
+}
+
+/// A crash that has another cause than what this check does. It is a failure of exit-code, or of this one if that one
+/// is not asked.
+fn not_to_blame(stage: &Stage<'_>, what: &str, how: &str) -> Finding {
+    let words = format!(
+        "it crashes at a single signal already ({how}), so nothing can be said about {what}; see exit-code"
+    );
+    let finding = if select::is_planned(stage.drill, "exit-code") {
+        Finding::skipped(words)
+    } else {
+        Finding::failed(words)
+    };
+    finding.shown([format!("one signal with requests in flight: {how}")])
 }

@@ -68,7 +68,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         } else {
             let signal = run.stop();
             if stage.see_end(&run, signal, With::Load).await.is_none() {
-                return Ok(Finding::skipped(super::NEVER_ENDS));
+                return Ok(stage.killed(&run, With::Load));
             }
             stage.drill.signal.name()
         };
