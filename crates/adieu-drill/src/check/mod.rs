@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 
 use crate::drill::Drill;
 use crate::error::CannotDrill;
 use crate::finding::Finding;
-use crate::process::{Signal, ended_by, shell as shell_command};
+use crate::process::{Signal, ended_by};
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::Threshold;
@@ -128,25 +128,6 @@ pub(crate) const NO_SLOW: &str =
 pub(crate) const NO_RELOAD: &str = "SIGHUP is not said to mean a reload; say it with --reload";
 pub(crate) const NO_TRAFFIC: &str =
     "no traffic can be put on it: it speaks no HTTP and does not send lines back";
-
-/// Runs a command line of the user's, and gives what it prints; or a sentence, if it does not end with 0.
-pub(crate) async fn shell(command: &str) -> Result<String, String> {
-    let output = shell_command(command)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|error| format!("no shell: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default();
-    Err(format!(
-        "`{command}`: {}: {last}",
-        crate::process::describe(output.status)
-    ))
-}
 
 /// As a shell says it: 128 and its number for a signal.
 pub(crate) fn code(status: ExitStatus) -> i32 {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use adieu_load::Mode;
 use tokio::time::sleep;
 
-use super::{Spec, Trying, race, shell};
+use super::{Spec, Trying, race};
 use crate::finding::Finding;
+use crate::process::errand;
 use crate::record::With;
 use crate::report::Group;
 use crate::stage::{Run, Stage};
@@ -97,7 +98,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 /// Whether there is a state, or what is wrong with it.
 async fn look(stage: &Stage<'_>, run: &Run, must_exist: bool) -> Result<bool, String> {
     if let Some(command) = &stage.drill.state_command {
-        shell(&run.subject.blanks.fill(command)).await?;
+        errand::run(&run.subject.blanks.fill(command)).await?;
     }
     let Some(path) = &stage.drill.state_file else {
         return Ok(true);

@@ -45,16 +45,23 @@ static OURS: Mutex<Vec<(i32, u64)>> = Mutex::new(Vec::new());
 
 /// A process that was started here; until this is dropped it is not taken for an orphan.
 #[derive(Debug)]
-pub(crate) struct Own {
+struct Own {
     pid: i32,
     started: u64,
 }
 
 impl Own {
-    /// To be called before anybody waits for it: until then its number is its own.
-    pub(crate) fn new(pid: Pid) -> Self {
+    /// A program. To be called before anybody waits for it: until then its number is its own.
+    fn program(pid: Pid) -> Self {
         let pid = pid.as_raw_nonzero().get();
-        let started = look_at(pid).map_or(u64::MAX, |one| one.started);
+        let started = look_at(pid).map_or(Self::NO_ROOT, |one| one.started);
+        Self::enter(pid, started)
+    }
+
+    /// As if born after everybody: nobody comes from it.
+    const NO_ROOT: u64 = u64::MAX;
+
+    fn enter(pid: i32, started: u64) -> Self {
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         ours.push((pid, started));
         Self { pid, started }
@@ -133,6 +140,30 @@ fn adopt(on: bool) {
     let _ = on;
 }
 
+/// A command of our own and the group it leads. Dropped, whoever is left in it is ended.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    leader: Pid,
+    _ours: Own,
+}
+
+impl Errand {
+    pub(crate) fn new(_: &Child, leader: Pid) -> Self {
+        let pid = leader.as_raw_nonzero().get();
+        Self {
+            leader,
+            _ours: Own::enter(pid, Own::NO_ROOT),
+        }
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        // What the shell has started outlives the shell otherwise.
+        let _ = rustix::process::kill_process_group(self.leader, Signal::KILL);
+    }
+}
+
 /// What is known of the processes of one run.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -146,7 +177,7 @@ pub(crate) struct Family {
 impl Family {
     pub(crate) fn new(_: &Child, root: Pid, mark: String, alone: bool) -> Self {
         Self {
-            root: Own::new(root),
+            root: Own::program(root),
             mark,
             alone,
             known: Mutex::default(),
