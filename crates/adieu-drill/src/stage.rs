@@ -203,6 +203,14 @@ impl Stage<'_> {
             .measured("killed")
     }
 
+    /// What a check finds that could not even open what it wants to hold against the stop.
+    pub(crate) fn not_held(&self, open: usize, broken: &Broken) -> Finding {
+        Finding::skipped(format!(
+            "before any stop, with {open} connections open, a request failed: {broken}; does the program serve one \
+             connection at a time?"
+        ))
+    }
+
     /// `did not end within 30 s of SIGTERM`.
     pub(crate) fn never_ended(&self) -> String {
         format!(

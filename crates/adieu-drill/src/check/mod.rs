@@ -129,6 +129,8 @@ pub(crate) const NO_RELOAD: &str = "SIGHUP is not said to mean a reload; say it 
 pub(crate) const NO_TRAFFIC: &str =
     "no traffic can be put on it: it speaks no HTTP and does not send lines back";
 
+pub(crate) const NEVER_KEEPS: &str = "the server closes the connection after every answer";
+
 /// As a shell says it: 128 and its number for a signal.
 pub(crate) fn code(status: ExitStatus) -> i32 {
     status
