@@ -1,6 +1,6 @@
 //! Faults that a check must find though they hide well, and programs that it must not blame.
 
-use crate::support::Test;
+use crate::support::{Judged, Test};
 
 /// Forked twice, in a session of its own and with an empty environment: nothing but its coming back tells whose it is.
 #[test]
@@ -114,4 +114,74 @@ fn what_never_ends_fails_every_check_that_needs_its_end() {
         assert!(!told.contains("it ends in"), "{told}");
     }
     assert_eq!(judged.0["verdict"], "failed");
+}
+
+/// A server without keep-alive has no connections to reuse, and nothing to lose on them.
+#[test]
+fn connections_that_are_never_kept_are_not_raced() {
+    let checks = ["--quick", "--check", "keepalive-race,exit-in-time"];
+    let judged = Test::new().judge(&checks, "never-keeps");
+    judged.is(
+        "keepalive-race",
+        "skipped",
+        &["closes the connection after every answer"],
+    );
+    judged.is("exit-in-time", "passed", &["loaded: 1 stops"]);
+}
+
+/// One stop in a race says little; three are cheap where stops are short.
+#[test]
+fn a_quick_race_has_three_stops() {
+    let judged = Test::new().judge(&["--quick", "--check", "keepalive-race"], "");
+    let check = judged.check("keepalive-race");
+    assert!(check["reason"].to_string().contains("3 stops"), "{check}");
+}
+
+/// Answers one client after the other: half a request keeps all others out, which is not a matter of its stop.
+const ONE_AT_A_TIME: &str = r#"
+import signal, socket, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    with listener.accept()[0] as peer:
+        head = b""
+        while b"\r\n\r\n" not in head and (piece := peer.recv(65536)):
+            head += piece
+        if head:
+            peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
+"#;
+
+#[test]
+fn what_cannot_be_opened_before_a_stop_is_no_failure_of_it() {
+    let test = Test::new().file("one.py", ONE_AT_A_TIME);
+    let words = [
+        "--http",
+        crate::support::URL,
+        "--check",
+        "half-head",
+        "--json",
+    ];
+    let ran = test.run(&[&words[..], &["--", "python3", "one.py", "{port}"]].concat());
+    let judged = Judged(serde_json::from_str(&ran.out()).expect("one object"));
+    judged.is(
+        "half-head",
+        "skipped",
+        &["before any stop", "one connection at a time"],
+    );
+}
+
+/// What nothing here can parse is not said to be whole.
+#[test]
+fn a_state_is_said_to_be_whole_only_if_it_was_looked_into() {
+    let test = Test::new()
+        .file("state.db", "something")
+        .file("state.ndjson", "{}\n{\"a\":");
+    let look = |file: &str| {
+        test.judge(
+            &["--quick", "--check", "state-intact", "--state-file", file],
+            "",
+        )
+    };
+    look("state.db").is("state-intact", "passed", &["not empty", "--state-command"]);
+    look("state.ndjson").is("state-intact", "failed", &["line 2"]);
 }
