@@ -44,6 +44,8 @@ pub(crate) enum Speaks {
     Other,
 }
 
+/// More than the buffers of a connection take when its reader has a small window.
+pub(crate) const LARGE: u64 = 1 << 20;
 /// How long a path that answers late is asked to take, to see whether it does.
 const LATE: Duration = Duration::from_millis(400);
 /// A path that shows nothing within this time has nothing to show.
@@ -158,7 +160,7 @@ impl Looker<'_> {
                 let answer = Wire::ask_within(&place, &place.request(), PATIENCE)
                     .await
                     .ok()?;
-                answer.head.status == 200 && answer.body.length > 1 << 20
+                answer.head.status == 200 && answer.body.length > LARGE
             }
             Kind::Sse => {
                 let place = place(path)?;

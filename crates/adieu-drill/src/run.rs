@@ -145,6 +145,12 @@ impl Hall<'_> {
                 });
             }
         }
+        let measured = summary(&measured);
+        if last.outcome == Outcome::Failed && last.evidence.is_empty() {
+            let seen = measured.as_deref().unwrap_or("nothing of it");
+            last.evidence
+                .push(format!("demanded: {threshold}; seen: {seen}"));
+        }
         Check {
             id: spec.id.to_owned(),
             group: spec.group,
@@ -153,7 +159,7 @@ impl Hall<'_> {
             reason: last.reason,
             evidence: last.evidence,
             threshold: (last.outcome != Outcome::Skipped).then(|| threshold.to_string()),
-            measured: summary(&measured),
+            measured,
             hint: (last.outcome == Outcome::Failed).then(|| check::hint(spec)),
             duration_ms: millis(begun.elapsed()),
             repeats: run,

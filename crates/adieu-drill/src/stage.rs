@@ -13,7 +13,7 @@ use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::flight::Flight;
-use crate::place::{Place, label};
+use crate::place::{Place, label, without_query};
 use crate::process::{Blanks, Ended, Form, Signal, Subject, describe};
 use crate::progress::Event;
 use crate::record::{Record, With};
@@ -344,7 +344,10 @@ fn never_ready(drill: &Drill, run: &Run) -> String {
             format!("nothing answered at {} below 500", run.place.address)
         }
         Ready::Answers => format!("nothing listened at {}", run.place.address),
-        Ready::Url(url) => format!("{} did not answer below 400", run.subject.blanks.fill(url)),
+        Ready::Url(url) => format!(
+            "{} did not answer below 400",
+            without_query(&run.subject.blanks.fill(url))
+        ),
         Ready::Tcp(address) => format!("nothing listened at {}", run.subject.blanks.fill(address)),
         Ready::Line(line) => format!("it printed no line with `{line}`"),
         Ready::Notify => "it sent no READY=1 to NOTIFY_SOCKET".to_owned(),

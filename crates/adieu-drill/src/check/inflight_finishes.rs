@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::place::label;
 use crate::record;
 use crate::reference::Reference;
 use crate::report::{Fate, Group, StopTimeline};
@@ -118,7 +119,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             by_time &= landed.fate() == Fate::TimedOut;
             evidence.push(format!(
                 "request {number} of {FLIGHTS}, {}: {wrong}",
-                request.path
+                label(&request)
             ));
         }
     }

@@ -73,6 +73,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 "{} is not free {took} after the end: {error}",
                 run.place.address
             ))
+            .shown([format!(
+                "it ended {} after the signal; listening on {} since then: {error}",
+                show(ended.at.saturating_duration_since(signal)),
+                run.place.address
+            )])
             .shown(kin)
             .measured(took))
         }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying};
+use crate::discover::LARGE;
 use crate::finding::Finding;
+use crate::place::without_query;
 use crate::reference::Reference;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
@@ -21,7 +23,8 @@ pub(crate) const SPEC: Spec = Spec {
     how: "A large answer is begun and read a little, through a small window. The signal comes, nothing is read for a \
           second longer than an idle stop takes, and then the rest. It must be whole, and the same as \
           two answers before; as long as they are, if they differ by themselves.",
-    applies: "Needs a path with a large answer: --large PATH, or found at /large or /big; the streaming path otherwise.",
+    applies: "Needs a path with a large answer: --large PATH, or found at /large or /big; the streaming path otherwise. \
+              Skipped if the answer is so small that the buffers of a connection take it whole.",
     threshold: |_| Threshold::Count(0, "answers lost"),
     hints: &[
         (
@@ -59,6 +62,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     let request = place.request();
     let mut answers = Vec::new();
     for _ in 0..2 {
@@ -80,6 +84,13 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(reference) = Reference::of(&answers) else {
         return Ok(Finding::skipped("no answer to compare with"));
     };
+    if reference.length() <= LARGE {
+        return Ok(Finding::skipped(format!(
+            "the {} bytes of {path} fit into the buffers of a connection, so nobody has to wait for a slow reader; give \
+             a path with more than {LARGE} bytes with --large PATH",
+            reference.length()
+        )));
+    }
     let mut signal = None;
     let read = async {
         let mut wire = Wire::open(&place.target().window(WINDOW)).await?;

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::{Spec, Trying};
 use crate::discover::upload;
 use crate::finding::Finding;
+use crate::place::without_query;
 use crate::reference::Reference;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
@@ -57,6 +58,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     let bytes = upload(&place.request(), vec![b'a'; BODY]).bytes(false);
     let mut answers = Vec::new();
     for _ in 0..2 {
