@@ -114,7 +114,13 @@ pub(crate) async fn stop_as(
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    let took = show(ended.at.saturating_duration_since(signal));
+    // Below a shell `ended` is the shell's.
+    let gone = if below_shell {
+        Instant::now()
+    } else {
+        ended.at
+    };
+    let took = show(gone.saturating_duration_since(signal));
     let kept = match count {
         0 => String::new(),
         _ => format!(" answered all {count} requests in flight and"),
