@@ -108,6 +108,9 @@ fn sensible(drill: &Drill) -> Result<(), String> {
     if drill.grace.is_zero() {
         return Err("a grace of zero leaves no time to stop".to_owned());
     }
+    if drill.repeat == 0 {
+        return Err("a check that is repeated 0 times says nothing: at least 1".to_owned());
+    }
     if drill.clients == 0 {
         return Err("a load needs at least one client".to_owned());
     }

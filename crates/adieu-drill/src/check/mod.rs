@@ -182,6 +182,18 @@ impl CheckInfo {
         self.0.why
     }
 
+    /// Whether this can be demanded of it.
+    ///
+    /// # Errors
+    ///
+    /// With a sentence, if it cannot.
+    pub fn threshold(self, value: &str) -> Result<(), String> {
+        let threshold = (self.0.threshold)(&Drill::command([""; 0]));
+        let set = threshold.set(value);
+        set.map(drop)
+            .map_err(|why| format!("the threshold of {}: {why}", self.0.id))
+    }
+
     /// All there is to know about it, as Markdown.
     #[must_use]
     pub fn page(self) -> String {
