@@ -32,7 +32,8 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "uvicorn",
-            "done for requests in flight with h11 and httptools",
+            "does not say it, with h11 or httptools: a middleware that adds the header once the shutdown has begun, or a \
+             proxy in front that does not reuse the connection",
         ),
         (
             "any proxy in front",
