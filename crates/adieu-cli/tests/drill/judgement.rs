@@ -185,3 +185,47 @@ fn a_state_is_said_to_be_whole_only_if_it_was_looked_into() {
     look("state.db").is("state-intact", "passed", &["not empty", "--state-command"]);
     look("state.ndjson").is("state-intact", "failed", &["line 2"]);
 }
+
+/// The answer to a HEAD tells of a body that never comes.
+#[test]
+fn a_head_is_answered_without_a_body() {
+    let checks = ["--method", "HEAD", "--ready-within", "5s", "--quick"];
+    // What this program loses is its own affair.
+    let loss = ["--threshold", "keepalive-race=1000000"];
+    let checks = [&checks[..], &loss, &["--check", "keepalive-race"]].concat();
+    let judged = Test::new().judge(&checks, "");
+    judged.is("keepalive-race", "passed", &["requests crossed 3 stops"]);
+}
+
+/// A stop that readiness is asked about shows when it said no, and nothing of the program outlives its exit.
+#[test]
+fn the_marks_of_a_loaded_stop_are_in_order() {
+    let judged = Test::new().judge(&["--quick", "--check", "fresh-connections"], "");
+    let marks = judged.0["stops"][0]["marks"].as_array().expect("marks");
+    let kinds: Vec<_> = marks.iter().filter_map(|it| it["kind"].as_str()).collect();
+    assert!(kinds.contains(&"readiness-off"), "{kinds:?}");
+    let place = |kind: &str| kinds.iter().position(|it| *it == kind);
+    assert!(place("listener-closed") < place("exit"), "{kinds:?}");
+}
+
+/// What a path carries behind its question mark may be a secret.
+#[test]
+fn evidence_has_no_query() {
+    let slow = "/slow?token=geheim&ms={ms}";
+    let checks = ["--check", "inflight-finishes", "--slow", slow];
+    let judged = Test::new().judge(&checks, "slow-503");
+    judged.is("inflight-finishes", "failed", &["GET /slow"]);
+    let check = judged.check("inflight-finishes").to_string();
+    assert!(!check.contains("geheim"), "{check}");
+}
+
+/// What fits into the buffers of a connection was never waited for.
+#[test]
+fn a_small_answer_says_nothing_about_slow_readers() {
+    let judged = Test::new().judge(&["--check", "slow-reader", "--large", "/"], "");
+    judged.is(
+        "slow-reader",
+        "skipped",
+        &["fit into the buffers", "--large"],
+    );
+}
