@@ -300,6 +300,7 @@ pub(crate) async fn start_with(
     form: &Form,
     blanks: Blanks,
 ) -> Result<Run, CannotDrill> {
+    // adieu: ignore(ADR102) one line of /proc, which the kernel has at hand
     let mut run = launch(drill, scratch, form, blanks)?;
     tokio::select! {
         // Whichever comes first ends the waiting; the other one is only looked at.
