@@ -84,7 +84,8 @@ def answer(path, query, got):
     if path == "/upload":
         return "200 OK", b"received %d\n" % got
     if path == "/readyz":
-        return ("503 Stopping" if stopping.is_set() else "200 OK"), b""
+        ready = not stopping.is_set() or FAULT == "always-ready"
+        return ("200 OK" if ready else "503 Stopping"), b""
     return "404 Not Found", b"nothing here\n"
 
 

@@ -229,3 +229,24 @@ fn a_small_answer_says_nothing_about_slow_readers() {
         &["fit into the buffers", "--large"],
     );
 }
+
+#[test]
+fn readiness_that_never_says_no_is_shown_with_its_times() {
+    let judged = Test::new().judge(&["--check", "ready-before-close"], "always-ready");
+    let words = [
+        "the first no of GET /readyz came never",
+        "the first refusal at",
+    ];
+    judged.is("ready-before-close", "failed", &words);
+}
+
+/// The shell is gone within a millisecond; the program answers its requests first.
+#[test]
+fn below_a_shell_the_program_is_timed_and_not_the_shell() {
+    let judged = Test::new().judge(&["--check", "under-shell"], "");
+    judged.is("under-shell", "passed", &["answered all 2 requests"]);
+    let measured = judged.check("under-shell")["measured"].to_string();
+    // Fractions of a millisecond are shown below ten of them.
+    let at_once = measured.contains('.') && measured.contains(" ms");
+    assert!(!at_once, "{measured}");
+}
