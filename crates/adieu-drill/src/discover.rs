@@ -26,6 +26,8 @@ pub(crate) struct Found {
     pub(crate) readiness: Option<String>,
     pub(crate) liveness: Option<String>,
     pub(crate) h2: bool,
+    /// Whether a connection outlives its answer.
+    pub(crate) keeps_alive: bool,
     /// From the signal to the end, with nobody connected; nothing if it did not end.
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) idle_end: Option<Ended>,
@@ -42,6 +44,8 @@ pub(crate) enum Speaks {
     Other,
 }
 
+/// More than the buffers of a connection take when its reader has a small window.
+pub(crate) const LARGE: u64 = 1 << 20;
 /// How long a path that answers late is asked to take, to see whether it does.
 const LATE: Duration = Duration::from_millis(400);
 /// A path that shows nothing within this time has nothing to show.
@@ -68,7 +72,7 @@ pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
         blanks: &run.subject.blanks,
         everything: nonsense,
     };
-    let (slow, stream, large, sse, ws, upload, readiness, liveness, h2) = tokio::join!(
+    let (slow, stream, large, sse, ws, upload, readiness, liveness, h2, keeps_alive) = tokio::join!(
         looker.first(
             &given.slow,
             &["/slow?ms={ms}", "/sleep?ms={ms}", "/delay?ms={ms}"],
@@ -90,6 +94,7 @@ pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
             Kind::Probe
         ),
         speaks_h2(&run.place),
+        keeps_alive(run),
     );
     Found {
         slow,
@@ -101,6 +106,7 @@ pub(crate) async fn look(drill: &Drill, run: &Run) -> Found {
         readiness,
         liveness,
         h2,
+        keeps_alive,
         ..found
     }
 }
@@ -154,7 +160,7 @@ impl Looker<'_> {
                 let answer = Wire::ask_within(&place, &place.request(), PATIENCE)
                     .await
                     .ok()?;
-                answer.head.status == 200 && answer.body.length > 1 << 20
+                answer.head.status == 200 && answer.body.length > LARGE
             }
             Kind::Sse => {
                 let place = place(path)?;
@@ -193,6 +199,16 @@ async fn answers(run: &Run, path: &str) -> bool {
     };
     let asked = Wire::ask_within(&place, &place.request(), GLANCE).await;
     matches!(asked, Ok(answer) if (200..300).contains(&answer.head.status))
+}
+
+/// Whether the server means to read another request from a connection. One that does not answer may.
+async fn keeps_alive(run: &Run) -> bool {
+    let talk = async {
+        let mut wire = run.wire().await.ok()?;
+        wire.send(&run.place.request().bytes(false)).await.ok()?;
+        Some(wire.answer_within(GLANCE).await.ok()?.head.keep_alive)
+    };
+    talk.await.unwrap_or(true)
 }
 
 /// How long a good answer takes.

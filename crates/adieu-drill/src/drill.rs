@@ -125,6 +125,7 @@ impl Drill {
             launch: Launch {
                 command: words.into_iter().map(Into::into).collect(),
                 env: Vec::new(),
+                alone: false,
             },
             address: None,
             tls: false,
@@ -180,6 +181,14 @@ impl Drill {
     /// Sets a variable in the program's environment; blanks are filled here too.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.launch.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Nobody else in this process starts others while the drill is held. Then whoever turns up below it comes from the
+    /// program, also a daemon that has left its group and its environment behind, and is ended with it. Not for a test
+    /// beside others in one process.
+    pub const fn alone(mut self) -> Self {
+        self.launch.alone = true;
         self
     }
 

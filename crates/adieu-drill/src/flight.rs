@@ -44,6 +44,11 @@ impl Flight {
         })
     }
 
+    /// Whether its answer is still to come.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.task.is_finished()
+    }
+
     /// Waits for the answer for so long.
     pub(crate) async fn land(mut self, patience: Duration) -> Landed {
         let result = match timeout(patience, &mut self.task).await {

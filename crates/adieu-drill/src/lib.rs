@@ -19,6 +19,7 @@ mod place;
 mod process;
 pub mod progress;
 mod record;
+mod reference;
 pub mod render;
 pub mod report;
 mod run;

@@ -153,8 +153,12 @@ impl Place {
 
 /// What a request is called in a report: its method and path. What follows the path may be a secret.
 pub(crate) fn label(request: &Request) -> String {
-    let path = request.path.split('?').next().unwrap_or_default();
-    format!("{} {path}", request.method)
+    format!("{} {}", request.method, without_query(&request.path))
+}
+
+/// A path or a URL as it is shown.
+pub(crate) fn without_query(path: &str) -> &str {
+    path.split('?').next().unwrap_or_default()
 }
 
 #[cfg(test)]

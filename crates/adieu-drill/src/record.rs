@@ -45,6 +45,17 @@ pub(crate) enum With {
     Hold,
 }
 
+impl With {
+    /// `it was stopped …`.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Nobody => "while idle",
+            Self::Load => "under load",
+            Self::Hold => "with a client that holds it",
+        }
+    }
+}
+
 impl Record {
     pub(crate) fn exit(
         &mut self,
@@ -125,7 +136,15 @@ pub(crate) fn complete(mut stop: StopTimeline) -> StopTimeline {
         |bar: &&Bar| matches!(bar.fate, Fate::Answered | Fate::ServerError | Fate::Retry);
     let answers = stop.requests.iter().filter(after).filter(answered);
     add(answers.map(|bar| bar.end_us).max(), MarkKind::LastResponse);
-    stop.marks.sort_by_key(|mark| mark.at_us);
+    // Nobody listens for a process that is gone, however late that was tried.
+    if let Some(exit) = stop.at(MarkKind::Exit) {
+        let closed = |mark: &&mut Mark| mark.kind == MarkKind::ListenerClosed;
+        for mark in stop.marks.iter_mut().filter(closed) {
+            mark.at_us = mark.at_us.min(exit);
+        }
+    }
+    stop.marks
+        .sort_by_key(|mark| (mark.at_us, mark.kind == MarkKind::Exit));
     stop
 }
 
@@ -163,5 +182,33 @@ const fn fate(fate: LoadFate) -> Fate {
         LoadFate::Lost(Loss::Closed) => Fate::Closed,
         LoadFate::Lost(Loss::Truncated) => Fate::Truncated,
         LoadFate::Lost(Loss::TimedOut) => Fate::TimedOut,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_closed_by_the_exit_at_the_latest() {
+        let mark = |at_us, kind| Mark {
+            at_us,
+            kind,
+            label: String::new(),
+        };
+        let stop = complete(StopTimeline {
+            marks: vec![mark(0, MarkKind::Signal), mark(50, MarkKind::Exit)],
+            requests: vec![Bar {
+                start_us: 60,
+                end_us: 70,
+                connection: 0,
+                label: String::new(),
+                fate: Fate::Refused,
+            }],
+            ..StopTimeline::default()
+        });
+        let seen: Vec<_> = stop.marks.iter().map(|it| (it.at_us, it.kind)).collect();
+        let closed = (50, MarkKind::ListenerClosed);
+        assert_eq!(seen[1..], [closed, (50, MarkKind::Exit)]);
     }
 }

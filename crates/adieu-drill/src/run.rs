@@ -55,6 +55,9 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         found
     };
 
+    // The codes of all stops are judged, so this one comes last; it is shown where it belongs.
+    let mut plan = plan;
+    plan.sort_by_key(|(spec, _)| spec.id == "exit-code");
     for (spec, threshold) in plan {
         let mut hall = Hall {
             drill,
@@ -69,6 +72,9 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         report.checks.push(check);
     }
 
+    report
+        .checks
+        .sort_by_key(|check| ids.iter().position(|id| *id == check.id));
     report.duration_ms = millis(begun.elapsed());
     report.recommendation = record.worst().map(|(took, check)| Recommendation {
         worst_check: (!check.is_empty()).then(|| check.to_owned()),
@@ -139,6 +145,12 @@ impl Hall<'_> {
                 });
             }
         }
+        let measured = summary(&measured);
+        if last.outcome == Outcome::Failed && last.evidence.is_empty() {
+            let seen = measured.as_deref().unwrap_or("nothing of it");
+            last.evidence
+                .push(format!("demanded: {threshold}; seen: {seen}"));
+        }
         Check {
             id: spec.id.to_owned(),
             group: spec.group,
@@ -147,7 +159,7 @@ impl Hall<'_> {
             reason: last.reason,
             evidence: last.evidence,
             threshold: (last.outcome != Outcome::Skipped).then(|| threshold.to_string()),
-            measured: summary(&measured),
+            measured,
             hint: (last.outcome == Outcome::Failed).then(|| check::hint(spec)),
             duration_ms: millis(begun.elapsed()),
             repeats: run,

@@ -41,6 +41,11 @@ pub(crate) fn plan(drill: &Drill) -> Result<Vec<(&'static Spec, Threshold)>, Can
     Ok(plan)
 }
 
+/// Whether this check is among those that are run.
+pub(crate) fn is_planned(drill: &Drill, id: &str) -> bool {
+    plan(drill).is_ok_and(|plan| plan.iter().any(|(spec, _)| spec.id == id))
+}
+
 /// The ids of the checks and groups that were named.
 fn named(words: &[String]) -> Result<Vec<&'static str>, String> {
     let mut ids = Vec::new();
@@ -102,6 +107,9 @@ fn sensible(drill: &Drill) -> Result<(), String> {
     }
     if drill.grace.is_zero() {
         return Err("a grace of zero leaves no time to stop".to_owned());
+    }
+    if drill.repeat == 0 {
+        return Err("a check that is repeated 0 times says nothing: at least 1".to_owned());
     }
     if drill.clients == 0 {
         return Err("a load needs at least one client".to_owned());

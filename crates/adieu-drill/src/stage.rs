@@ -11,8 +11,9 @@ use crate::check::Spec;
 use crate::discover::{Found, upload};
 use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
+use crate::finding::Finding;
 use crate::flight::Flight;
-use crate::place::Place;
+use crate::place::{Place, label, without_query};
 use crate::process::{Blanks, Ended, Form, Signal, Subject, describe};
 use crate::progress::Event;
 use crate::record::{Record, With};
@@ -94,6 +95,35 @@ impl Stage<'_> {
         self.slow(run, self.idle_stop() + beyond)
     }
 
+    /// So many requests to the slow path that are still open now: a check stops the program right after this. Without
+    /// them it has nothing to judge, and the finding says why.
+    pub(crate) async fn hold_open(
+        &self,
+        run: &Run,
+        request: &Request,
+        count: usize,
+    ) -> Result<Vec<Flight>, Finding> {
+        let name = label(request);
+        let flights = run.in_flight(request, count).await.map_err(|broken| {
+            Finding::failed("the slow path cannot be asked before any stop")
+                .shown([format!("{name}: {broken}")])
+        })?;
+        if flights.iter().all(Flight::is_open) {
+            return Ok(flights);
+        }
+        let Some(over) = flights.into_iter().find(|flight| !flight.is_open()) else {
+            return Err(Finding::skipped(crate::check::NO_SLOW));
+        };
+        let said = match over.land(Duration::ZERO).await.result {
+            Ok(answer) => format!("answered {} at once", answer.head.status),
+            Err(broken) => broken.to_string(),
+        };
+        Err(Finding::skipped(format!(
+            "no request was in flight at the signal: {name} {said}; give a path that answers as late as it is told \
+             with --slow \"/path?ms={{ms}}\""
+        )))
+    }
+
     /// Gives the program something to keep, if it takes anything.
     pub(crate) async fn give_work(&self, run: &Run) {
         let Some((place, request)) = self.work(run) else {
@@ -149,6 +179,36 @@ impl Stage<'_> {
             self.record
                 .exit(self.spec.id, With::Hold, Some((took, ended.status)));
         }
+    }
+
+    /// What a check finds that needs a program which ends: that it had to be killed is a failure of its own.
+    pub(crate) fn killed_when_idle(&self) -> Finding {
+        let kept = crate::threshold::show(self.drill.grace);
+        Finding::late(format!(
+            "it {} even when idle and had to be killed, so there is no stop to judge",
+            self.never_ended()
+        ))
+        .shown([format!(
+            "with nobody connected: {}, and {kept} later it was still there; SIGKILL",
+            self.drill.signal
+        )])
+        .measured("killed")
+    }
+
+    /// The same of a stop that this check made.
+    pub(crate) fn killed(&self, run: &Run, with: With) -> Finding {
+        Finding::late(format!("it {} and had to be killed", self.never_ended()))
+            .shown([format!("stopped {}: still there; SIGKILL", with.words())])
+            .shown(run.last_lines(5))
+            .measured("killed")
+    }
+
+    /// What a check finds that could not even open what it wants to hold against the stop.
+    pub(crate) fn not_held(&self, open: usize, broken: &Broken) -> Finding {
+        Finding::skipped(format!(
+            "before any stop, with {open} connections open, a request failed: {broken}; does the program serve one \
+             connection at a time?"
+        ))
     }
 
     /// `did not end within 30 s of SIGTERM`.
@@ -240,6 +300,7 @@ pub(crate) async fn start_with(
     form: &Form,
     blanks: Blanks,
 ) -> Result<Run, CannotDrill> {
+    // adieu: ignore(ADR102) one line of /proc, which the kernel has at hand
     let mut run = launch(drill, scratch, form, blanks)?;
     tokio::select! {
         // Whichever comes first ends the waiting; the other one is only looked at.
@@ -284,7 +345,10 @@ fn never_ready(drill: &Drill, run: &Run) -> String {
             format!("nothing answered at {} below 500", run.place.address)
         }
         Ready::Answers => format!("nothing listened at {}", run.place.address),
-        Ready::Url(url) => format!("{} did not answer below 400", run.subject.blanks.fill(url)),
+        Ready::Url(url) => format!(
+            "{} did not answer below 400",
+            without_query(&run.subject.blanks.fill(url))
+        ),
         Ready::Tcp(address) => format!("nothing listened at {}", run.subject.blanks.fill(address)),
         Ready::Line(line) => format!("it printed no line with `{line}`"),
         Ready::Notify => "it sent no READY=1 to NOTIFY_SOCKET".to_owned(),

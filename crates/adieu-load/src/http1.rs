@@ -145,6 +145,8 @@ impl Talk {
         };
         let mut keep_alive = head.keep_alive;
         match head.body {
+            // It tells of a body and has none.
+            _ if request.starts_with(b"HEAD ") => {}
             Body::Length(length) => self.skip(length).await?,
             Body::Chunked => while self.skip_chunk().await? {},
             Body::UntilClose => {

@@ -39,7 +39,7 @@ impl Client {
                 fate = Fate::Retry;
             }
             self.settle(fate, || {
-                format!("{echoed:?} with {:?}", heard.escape_ascii())
+                format!("{}, after {}", ending(sent, &echoed), quoted(&heard))
             });
             if fate != Fate::Answered || !keep {
                 return;
@@ -64,9 +64,28 @@ impl Client {
             self.tally.goodbyes += u64::from(!heard.is_empty());
         } else {
             self.settle(Fate::Unsent, || {
-                format!("in the place of a goodbye: {:?}", heard.escape_ascii())
+                format!("in the place of a goodbye: {}", quoted(&heard))
             });
         }
+    }
+}
+
+/// How an exchange ended that is worth telling.
+fn ending(sent: bool, echoed: &io::Result<usize>) -> String {
+    let what = if sent { "the echo" } else { "the line" };
+    match echoed {
+        Ok(0) => format!("{what}: the connection was closed"),
+        Ok(_) => format!("{what}: something else came"),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => format!("{what}: not in time"),
+        Err(error) => format!("{what}: {error}"),
+    }
+}
+
+/// What was heard, as a person can read it.
+fn quoted(heard: &[u8]) -> String {
+    match heard {
+        [] => "not a byte".to_owned(),
+        some => format!("`{}`", some.escape_ascii()),
     }
 }
 
@@ -103,4 +122,20 @@ fn contains(heard: &[u8], sent: &[u8]) -> bool {
 
 async fn something_came(connection: &mut BufReader<Connection>) -> bool {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *connection).poll_fill_buf(cx).is_ready())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_is_told_in_words() {
+        let reset = Err(io::ErrorKind::ConnectionReset.into());
+        assert_eq!(ending(true, &reset), "the echo: connection reset");
+        assert_eq!(ending(true, &Ok(0)), "the echo: the connection was closed");
+        let late = Err(io::ErrorKind::TimedOut.into());
+        assert_eq!(ending(false, &late), "the line: not in time");
+        assert_eq!(quoted(b""), "not a byte");
+        assert_eq!(quoted(b"li\r\n"), "`li\\r\\n`");
+    }
 }

@@ -134,7 +134,10 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         let said = |text| parse_duration(text).unwrap_err().to_string();
-        assert_eq!(said("-1s"), "`-1s` is not a duration: it cannot be negative");
+        assert_eq!(
+            said("-1s"),
+            "`-1s` is not a duration: it cannot be negative"
+        );
         assert!(said("-x").contains("is not a duration"));
     }
 

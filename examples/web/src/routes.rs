@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{DefaultBodyLimit, Query};
+use axum::http::header::CONTENT_LENGTH;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
@@ -20,6 +21,7 @@ pub(crate) fn router(motd: Watched<String>) -> Router {
         .route("/motd", get(async move || (*motd.get()).clone()))
         .route("/slow", get(slow))
         .route("/stream", get(chunks))
+        .route("/large", get(large))
         .route("/sse", get(events))
         .route("/ws", any(websocket))
         .route("/upload", post(upload).put(upload))
@@ -51,6 +53,17 @@ async fn chunks() -> Body {
         let chunk = Bytes::from(format!("chunk {number}\n"));
         Some((Ok::<_, Infallible>(chunk), number + 1))
     }))
+}
+
+/// Eight megabytes: more than fits into the buffers on the way, so that a slow reader has it under way for long.
+async fn large() -> impl IntoResponse {
+    const LINE: &[u8; 64] = b"an answer that is larger than the buffers between two processes\n";
+    const PIECE: usize = 1 << 16;
+    const PIECES: usize = 128;
+    let piece = Bytes::from(LINE.repeat(PIECE / LINE.len()));
+    let pieces = stream::iter((0..PIECES).map(move |_| Ok::<_, Infallible>(piece.clone())));
+    let length = (PIECE * PIECES).to_string();
+    ([(CONTENT_LENGTH, length)], Body::from_stream(pieces))
 }
 
 /// Events without end, except the stop: then the last one says goodbye.

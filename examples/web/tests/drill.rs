@@ -9,6 +9,7 @@ use adieu_drill::report::{Level, Outcome};
 /// What says most in little time.
 const FEW: &[&str] = &[
     "inflight-finishes",
+    "slow-reader",
     "pipelined",
     "connection-close",
     "keepalive-race",

@@ -29,17 +29,16 @@ struct Table {
     name: Option<String>,
     #[serde(default)]
     command: Vec<String>,
-    http: Option<String>,
-    tcp: Option<String>,
+    http: Option<Spanned<String>>,
+    tcp: Option<Spanned<String>>,
     #[serde(default)]
     tls: bool,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    ready_line: Option<String>,
-    ready_url: Option<String>,
-    ready_tcp: Option<String>,
-    #[serde(default)]
-    ready_notify: bool,
+    ready_line: Option<Spanned<String>>,
+    ready_url: Option<Spanned<String>>,
+    ready_tcp: Option<Spanned<String>>,
+    ready_notify: Option<Spanned<bool>>,
     #[serde(default, deserialize_with = "time")]
     ready_within: Option<Duration>,
     #[serde(default, deserialize_with = "signal")]
@@ -71,8 +70,8 @@ struct Table {
     #[serde(default)]
     skip: Vec<Spanned<String>>,
     #[serde(default)]
-    threshold: BTreeMap<Spanned<String>, Value>,
-    repeat: Option<u32>,
+    threshold: BTreeMap<Spanned<String>, Spanned<Value>>,
+    repeat: Option<Spanned<u32>>,
     seed: Option<u64>,
     clients: Option<usize>,
 }
@@ -83,6 +82,65 @@ struct Table {
 enum Value {
     Number(u64),
     Text(String),
+}
+
+impl Value {
+    fn text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl Table {
+    /// What makes no sense in it, and where it stands.
+    fn mistake(&self) -> Option<(usize, String)> {
+        for id in self.check.iter().chain(&self.skip) {
+            if is_group(id.get_ref()) {
+                continue;
+            }
+            if let Err(sentence) = find_check(id.get_ref()) {
+                return Some((id.span().start, sentence));
+            }
+        }
+        for (id, value) in &self.threshold {
+            match find_check(id.get_ref()) {
+                Err(sentence) => return Some((id.span().start, sentence)),
+                Ok(check) => {
+                    if let Err(sentence) = check.threshold(&value.get_ref().text()) {
+                        return Some((value.span().start, sentence));
+                    }
+                }
+            }
+        }
+        if let Some(repeat) = self.repeat.as_ref().filter(|it| *it.get_ref() == 0) {
+            let sentence = "a check that is repeated 0 times says nothing: at least 1";
+            return Some((repeat.span().start, sentence.to_owned()));
+        }
+        let start = |it: &Option<Spanned<String>>| it.as_ref().map(|it| it.span().start);
+        let notify = self.ready_notify.as_ref().filter(|it| *it.get_ref());
+        second(&mut [("http", start(&self.http)), ("tcp", start(&self.tcp))]).or_else(|| {
+            second(&mut [
+                ("ready-line", start(&self.ready_line)),
+                ("ready-url", start(&self.ready_url)),
+                ("ready-tcp", start(&self.ready_tcp)),
+                ("ready-notify", notify.map(|it| it.span().start)),
+            ])
+        })
+    }
+}
+
+/// Where the second one stands of keys that cannot stand together, and a sentence.
+fn second(keys: &mut [(&str, Option<usize>)]) -> Option<(usize, String)> {
+    keys.sort_by_key(|(_, at)| *at);
+    let mut given = keys.iter().filter_map(|(key, at)| Some((key, (*at)?)));
+    let (first, _) = given.next()?;
+    let (key, at) = given.next()?;
+    Some((
+        at,
+        format!("`{key}` beside `{first}`: only one of them can be"),
+    ))
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -121,16 +179,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Wish)>, String> {
     }
     let targets = file.target.iter().map(Spanned::get_ref);
     for table in targets.chain([&file.defaults]) {
-        for id in table.check.iter().chain(&table.skip) {
-            let known = is_group(id.get_ref()) || find_check(id.get_ref()).is_ok();
-            if let (false, Err(sentence)) = (known, find_check(id.get_ref())) {
-                return Err(format!("{}: {sentence}", at(id.span().start)));
-            }
-        }
-        for id in table.threshold.keys() {
-            if let Err(sentence) = find_check(id.get_ref()) {
-                return Err(format!("{}: {sentence}", at(id.span().start)));
-            }
+        if let Some((offset, sentence)) = table.mistake() {
+            return Err(format!("{}: {sentence}", at(offset)));
         }
     }
     let defaults = Wish::from(file.defaults);
@@ -150,20 +200,19 @@ fn is_group(word: &str) -> bool {
 
 impl From<Table> for Wish {
     fn from(table: Table) -> Self {
-        let line = table.ready_line.map(Ready::Line);
-        let url = table.ready_url.map(Ready::Url);
-        let tcp = table.ready_tcp.map(Ready::Tcp);
+        let plain = |it: Option<Spanned<String>>| it.map(Spanned::into_inner);
+        let line = plain(table.ready_line).map(Ready::Line);
+        let url = plain(table.ready_url).map(Ready::Url);
+        let tcp = plain(table.ready_tcp).map(Ready::Tcp);
+        let notify = table.ready_notify.is_some_and(Spanned::into_inner);
         Self {
             name: table.name,
             command: table.command,
-            http: table.http,
-            tcp: table.tcp,
+            http: plain(table.http),
+            tcp: plain(table.tcp),
             tls: table.tls,
             env: table.env.into_iter().collect(),
-            ready: line
-                .or(url)
-                .or(tcp)
-                .or(table.ready_notify.then_some(Ready::Notify)),
+            ready: line.or(url).or(tcp).or(notify.then_some(Ready::Notify)),
             ready_within: table.ready_within,
             signal: table.signal,
             grace: table.grace,
@@ -189,15 +238,9 @@ impl From<Table> for Wish {
             threshold: table
                 .threshold
                 .into_iter()
-                .map(|(id, value)| {
-                    let value = match value {
-                        Value::Number(number) => number.to_string(),
-                        Value::Text(text) => text,
-                    };
-                    (id.into_inner(), value)
-                })
+                .map(|(id, value)| (id.into_inner(), value.get_ref().text()))
                 .collect(),
-            repeat: table.repeat,
+            repeat: table.repeat.map(Spanned::into_inner),
             seed: table.seed,
             clients: table.clients,
         }
@@ -257,6 +300,22 @@ mod tests {
                 "./drill.toml:2:15: `nope` is no check",
             ),
             ("[[target]]\ncommand = [\"ü\", y]\n", "./drill.toml:2:17: "),
+            (
+                "[[target]]\ntcp = \"a:1\"\nhttp = \"b\"\n",
+                "./drill.toml:3:8: `http` beside `tcp`: only one",
+            ),
+            (
+                "[[target]]\nready-line = \"a\"\nready-notify = true\n",
+                "./drill.toml:3:16: `ready-notify` beside `ready-line`",
+            ),
+            (
+                "[[target]]\nrepeat = 0\n",
+                "./drill.toml:2:10: a check that is",
+            ),
+            (
+                "[defaults]\nthreshold = { port-free = \"soon\" }\n[[target]]\n",
+                "./drill.toml:2:27: the threshold of port-free: `soon` is no time",
+            ),
             ("", "./drill.toml: no [[target]]"),
         ] {
             let said = reading(text).expect_err(text);

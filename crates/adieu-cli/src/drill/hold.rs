@@ -1,5 +1,6 @@
 //! Holds a drill to its end, or to the first signal that ends this program.
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
@@ -38,7 +39,33 @@ pub(crate) fn hold(runtime: &Runtime, drill: Drill) -> Result<Report, NoReport> 
     })
 }
 
+impl fmt::Display for NoReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cannot(cannot) => cannot.fmt(f),
+            Self::Interrupted(_) => {
+                f.write_str("interrupted; everything that was started is ended")
+            }
+            Self::Deaf(error) => write!(f, "the drill cannot be held: {error}"),
+        }
+    }
+}
+
 impl NoReport {
+    /// The same with the target named whose drill it was, where there are several.
+    pub(crate) fn of_target(self, name: &str) -> Self {
+        match self {
+            Self::Cannot(CannotDrill::Start(mut start)) => {
+                start.reason = format!("target {name}: {}", start.reason);
+                Self::Cannot(CannotDrill::Start(start))
+            }
+            Self::Cannot(CannotDrill::Usage(sentence)) => {
+                Self::Cannot(CannotDrill::Usage(format!("target {name}: {sentence}")))
+            }
+            other => other,
+        }
+    }
+
     /// Says why, and with what code to end.
     pub(crate) fn say(self) -> ExitCode {
         match self {
@@ -51,11 +78,11 @@ impl NoReport {
                 Ending::Usage.into()
             }
             Self::Interrupted(signal) => {
-                output::note("interrupted; everything that was started is ended");
+                output::note(self);
                 ExitCode::from(128 + u8::try_from(signal).unwrap_or_default())
             }
-            Self::Deaf(error) => {
-                output::error(format!("the drill cannot be held: {error}"));
+            Self::Deaf(_) => {
+                output::error(self);
                 Ending::Usage.into()
             }
         }

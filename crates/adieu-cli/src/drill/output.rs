@@ -63,6 +63,22 @@ pub(super) fn text(report: &Report) {
         .write_all(render::text(report, show::style()).as_bytes());
 }
 
+/// The reports of those targets that were drilled before one could not be, and why that one could not.
+pub(super) fn json_so_far(reports: &[Report], target: &str, error: &str) {
+    let checks: Vec<_> = reports.iter().flat_map(|report| &report.checks).collect();
+    let object = json!({
+        "version": VERSION,
+        // Not all that was asked for has been shown.
+        "verdict": Verdict::Failed,
+        "checks": checks,
+        "reports": reports,
+        "errors": [{ "target": target, "error": error }],
+    });
+    let _ = io::stdout()
+        .lock()
+        .write_all(format!("{object:#}\n").as_bytes());
+}
+
 /// All reports as one object: a report itself if there is one, otherwise all of them beside a common verdict.
 pub(super) fn json(reports: &[Report]) {
     let text = match reports {

@@ -149,25 +149,41 @@ impl Wish {
                 above.to_vec()
             }
         };
+        // A program is spoken to in one way: the stronger address takes the place of the other.
+        let below = if over.http.is_some() || over.tcp.is_some() {
+            Self {
+                http: None,
+                tcp: None,
+                ..self
+            }
+        } else {
+            self
+        };
         macro_rules! stronger {
-            ($($field:ident),*) => { Self { $($field: over.$field.clone().or(self.$field),)*
-                command: list(self.command, &over.command),
-                tls: self.tls || over.tls,
-                env: joined(self.env, &over.env),
-                reload: self.reload || over.reload,
-                held_socket: self.held_socket || over.held_socket,
-                headers: joined(self.headers, &over.headers),
-                check: list(self.check, &over.check),
-                skip: list(self.skip, &over.skip),
-                threshold: joined(self.threshold, &over.threshold),
+            ($($field:ident),*) => { Self { $($field: over.$field.clone().or(below.$field),)*
+                command: list(below.command, &over.command),
+                tls: below.tls || over.tls,
+                env: joined(below.env, &over.env),
+                reload: below.reload || over.reload,
+                held_socket: below.held_socket || over.held_socket,
+                headers: joined(below.headers, &over.headers),
+                check: list(below.check, &over.check),
+                skip: list(below.skip, &over.skip),
+                threshold: joined(below.threshold, &over.threshold),
             } };
         }
         each_value!(stronger)
     }
 
+    /// What the target is called: its name, or that of its program.
+    pub(super) fn target_name(&self) -> String {
+        let name = self.name.clone().or_else(|| self.command.first().cloned());
+        name.unwrap_or_default()
+    }
+
     /// The drill that was wished for.
     pub(super) fn drill(&self) -> Drill {
-        let mut drill = Drill::command(self.command.iter().cloned());
+        let mut drill = Drill::command(self.command.iter().cloned()).alone();
         macro_rules! with {
             ($($field:ident),*) => { $(if let Some(value) = &self.$field { drill = drill.$field(value.clone()); })* };
         }

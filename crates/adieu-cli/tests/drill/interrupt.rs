@@ -55,3 +55,34 @@ fn interrupted_it_leaves_nobody_behind() {
         fs::remove_file(test.path().join("running")).expect("a pipe");
     }
 }
+
+/// Also what a command of the user's has started, which outlives the shell it was started by.
+#[test]
+fn interrupted_it_leaves_nobody_that_the_ledger_started() {
+    let test = Test::new();
+    let made = Command::new("mkfifo")
+        .arg(test.path().join("running"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let ledger = "echo begun > running; sleep 654; echo a";
+    let words = ["--http", URL, "--check", "resume", "--ledger", ledger];
+    let mut child = test
+        .command(&[&words[..], &["--", "python3", "hello.py", "{port}"]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command runs");
+    let running = fs::read_to_string(test.path().join("running")).expect("a pipe");
+    assert_eq!(running, "begun\n");
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.expect("kill").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    // Killed, but the kernel takes a moment to end it.
+    let begun = std::time::Instant::now();
+    while !test.left().is_empty() {
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", test.left());
+        std::thread::yield_now();
+    }
+}

@@ -4,6 +4,7 @@
 mod bad_input;
 mod compare;
 mod interrupt;
+mod judgement;
 mod options;
 mod reports;
 mod support;

@@ -181,13 +181,13 @@ fn method_header_and_body_are_sent_and_not_told() {
         "--header",
         "x-token: heimlich",
         "--check",
-        "keepalive-race",
+        "fresh-connections",
         "--quick",
         "--json",
     ];
     let rest = [
         "--threshold",
-        "keepalive-race=1000",
+        "fresh-connections=1000",
         "--",
         "python3",
         "strict.py",

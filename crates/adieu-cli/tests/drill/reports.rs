@@ -124,3 +124,21 @@ fn checks_are_listed_and_explained() {
     test.run(&["--explain", "h2-gone"])
         .refuses(2, &["is no check"]);
 }
+
+/// A target that cannot be drilled does not take the reports of those before it along.
+#[test]
+fn what_was_held_before_a_target_that_cannot_be_is_told() {
+    let two = "[defaults]\nhttp = \"http://127.0.0.1:{port}/\"\ncheck = [\"port-free\"]\n\
+               [[target]]\nname = \"good\"\ncommand = [\"python3\", \"hello.py\", \"{port}\"]\n\
+               [[target]]\nname = \"gone\"\ncommand = [\"no-such-program\", \"{port}\"]\n";
+    let ran = Test::new()
+        .file("two.toml", two)
+        .run(&["--file", "two.toml", "--json"]);
+    assert_eq!(ran.code(), Some(4), "{}", ran.err());
+    assert!(ran.err().contains("target gone: "), "{}", ran.err());
+    let report: Value = serde_json::from_str(&ran.out()).expect("one object");
+    assert_eq!(report["verdict"], "failed");
+    assert_eq!(report["reports"][0]["target"]["name"], "good");
+    assert_eq!(report["reports"][0]["verdict"], "passed");
+    assert_eq!(report["errors"][0]["target"], "gone");
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A program that answers every request with `hello`, closes, and ends at SIGTERM with 0.
@@ -22,6 +23,9 @@ while True:
             peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
 "#;
 
+/// A program that stops with care, and does one thing wrong if it is told to.
+const CAREFUL: &str = include_str!("careful.py");
+
 /// A folder and a command in it.
 pub(crate) struct Test {
     folder: TempDir,
@@ -31,6 +35,7 @@ impl Test {
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
         fs::write(folder.path().join("hello.py"), HELLO).expect("a file");
+        fs::write(folder.path().join("careful.py"), CAREFUL).expect("a file");
         Self { folder }
     }
 
@@ -63,6 +68,15 @@ impl Test {
             "somebody was left behind"
         );
         Ran(output)
+    }
+
+    /// The checks of a drill of the careful program with this fault.
+    pub(crate) fn judge(&self, words: &[&str], fault: &str) -> Judged {
+        let command = ["--json", "--", "python3", "careful.py", "{port}", fault];
+        let ran = self.run(&[&["--http", URL], words, &command].concat());
+        let report: Value = serde_json::from_str(&ran.out())
+            .unwrap_or_else(|error| panic!("{error}: {} {}", ran.out(), ran.err()));
+        Judged(report)
     }
 
     /// The processes that carry our mark.
@@ -104,6 +118,30 @@ impl Ran {
         for words in words {
             assert!(self.err().contains(words), "{}", self.err());
         }
+    }
+}
+
+/// A report, to be asked about its checks.
+pub(crate) struct Judged(pub(crate) Value);
+
+impl Judged {
+    pub(crate) fn check(&self, id: &str) -> &Value {
+        let checks = self.0["checks"].as_array().expect("checks");
+        let found = checks.iter().find(|check| check["id"] == id);
+        found.unwrap_or_else(|| panic!("no {id} in {}", self.0))
+    }
+
+    /// The check came out like this, and its reason and evidence have these words. A failure always has evidence.
+    #[track_caller]
+    pub(crate) fn is(&self, id: &str, outcome: &str, words: &[&str]) {
+        let check = self.check(id);
+        assert_eq!(check["outcome"], outcome, "{check}");
+        let told = format!("{} {}", check["reason"], check["evidence"]);
+        for words in words {
+            assert!(told.contains(words), "no `{words}` in {check}");
+        }
+        let evidence = check["evidence"].as_array().expect("a list");
+        assert!(outcome != "failed" || !evidence.is_empty(), "{check}");
     }
 }
 

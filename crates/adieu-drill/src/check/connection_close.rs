@@ -32,7 +32,8 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "uvicorn",
-            "done for requests in flight with h11 and httptools",
+            "does not say it, with h11 or httptools: a middleware that adds the header once the shutdown has begun, or a \
+             proxy in front that does not reuse the connection",
         ),
         (
             "any proxy in front",
@@ -49,16 +50,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         return Ok(Finding::skipped(super::NO_SLOW));
     }
     let run = stage.start().await?;
-    let Some(request) = stage.held(&run, Duration::from_millis(400)) else {
+    let Some(request) = stage.held(&run, Duration::from_millis(700)) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match run.in_flight(&request, FLIGHTS).await {
+    let flights = match stage.hold_open(&run, &request, FLIGHTS).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
     let (mut told, mut untold) = (0, Vec::new());

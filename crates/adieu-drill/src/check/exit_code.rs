@@ -1,20 +1,23 @@
 //! What the program says last.
 
-use super::{Spec, Trying};
+use super::{Spec, Trying, race};
+use crate::discover::Speaks;
 use crate::finding::Finding;
 use crate::process::describe;
-use crate::record::With;
+use crate::record::{Exit, With};
 use crate::report::Group;
 use crate::stage::Stage;
-use crate::threshold::Threshold;
+use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "exit-code",
     group: Group::Exit,
     quick: true,
     why: "Whoever started the program takes anything but 0 for a crash: restarts, alarms, failed jobs.",
-    how: "The program is stopped while idle. It must end by itself with an accepted exit code. Ended by the signal \
-          itself counts as 128 and its number, as a shell and a container runtime say it: 143 for SIGTERM.",
+    how: "The program is stopped while idle and under load; the stops of all other checks count too, so this one is run \
+          last. Each time it must end by itself with an accepted exit code. Ended by the signal itself counts as 128 and its \
+          number, as a shell and a container runtime say it: 143 for SIGTERM. Where a check holds something against the \
+          end, the program may say so with a code of its own; it must not crash.",
     applies: "Always.",
     threshold: |_| Threshold::Codes(vec![0]),
     hints: &[
@@ -45,24 +48,71 @@ pub(crate) const SPEC: Spec = Spec {
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let ended = match (stage.run, stage.found.idle_end) {
-        (1, Some(ended)) => Some(ended),
-        (1, None) => return Ok(Finding::skipped(super::NEVER_ENDS)),
+        (1, Some(ended)) => ended,
+        (1, None) => return Ok(stage.killed_when_idle()),
         _ => {
             let run = stage.start().await?;
             let signal = run.stop();
-            stage.see_end(&run, signal, With::Nobody).await
+            match stage.see_end(&run, signal, With::Nobody).await {
+                Some(ended) => ended,
+                None => return Ok(stage.killed(&run, With::Nobody)),
+            }
         }
     };
-    let Some(ended) = ended else {
-        return Ok(Finding::late(stage.never_ended()));
-    };
-    let code = super::code(ended.status);
-    let words = describe(ended.status);
-    if stage.threshold.accepts(code) {
-        return Ok(
-            Finding::passed(format!("{words} after {}", stage.drill.signal))
-                .measured(code.to_string()),
-        );
+    let exits = &stage.record.exits;
+    if stage.found.speaks != Speaks::Other && !exits.iter().any(|exit| exit.with == With::Load) {
+        // Whether something is lost is another check's question.
+        let _ = race::once(stage, race::usual(stage)).await?;
     }
-    Ok(Finding::failed(format!("{words} after {}", stage.drill.signal)).measured(code.to_string()))
+    let code = super::code(ended.status);
+    let exits = &stage.record.exits;
+    let bad: Vec<&Exit> = exits.iter().filter(|exit| is_bad(exit, stage)).collect();
+    let Some(worst) = bad.first() else {
+        return Ok(Finding::passed(format!(
+            "{} after {}",
+            describe(ended.status),
+            stage.drill.signal
+        ))
+        .measured(code.to_string()));
+    };
+    let status = worst.end.map(|(_, status)| status);
+    Ok(Finding::failed(format!(
+        "{} after {}, {}",
+        status.map(describe).unwrap_or_default(),
+        stage.drill.signal,
+        worst.with.words()
+    ))
+    .shown(bad.iter().take(5).filter_map(|exit| told(exit)))
+    .shown([format!(
+        "{} of {} stops that were seen ended like this",
+        bad.len(),
+        exits.len()
+    )])
+    .measured(status.map(super::code).unwrap_or(code).to_string()))
+}
+
+/// Whether a stop ended as none should. What is held against a stop may be told with a code; a crash is one each time.
+fn is_bad(exit: &Exit, stage: &Stage<'_>) -> bool {
+    exit.end.is_some_and(|(_, status)| match exit.with {
+        With::Nobody | With::Load => !stage.threshold.accepts(super::code(status)),
+        With::Hold => {
+            super::is_crash(status, stage.drill.signal.raw())
+                && !stage.threshold.accepts(super::code(status))
+        }
+    })
+}
+
+/// `keepalive-race stopped it under load: exit code 3 after 120 ms`.
+fn told(exit: &Exit) -> Option<String> {
+    let (took, status) = exit.end?;
+    let who = match exit.check {
+        "" => "the look before the first check",
+        check => check,
+    };
+    Some(format!(
+        "{who} stopped it {}: {} after {}",
+        exit.with.words(),
+        describe(status),
+        show(took)
+    ))
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use adieu_load::Mode;
-
 use super::{Spec, Trying, race};
 use crate::finding::Finding;
 use crate::record::{Exit, With};
@@ -51,7 +49,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
         if !counted(stage).any(|exit| exit.with == With::Load) {
             // Whether something is lost is another check's question.
-            let _ = race::once(stage, Mode::KeepAlive).await?;
+            let _ = race::once(stage, race::usual(stage)).await?;
         }
     }
     let limit = stage.threshold.time();

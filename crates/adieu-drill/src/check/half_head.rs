@@ -61,9 +61,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         match begun.await {
             Ok(wire) => wires.extend(wire),
             Err(broken) => {
-                return Ok(Finding::failed(format!(
-                    "a request before any stop failed: {broken}"
-                )));
+                return Ok(stage.not_held(wires.len(), &broken));
             }
         }
     }

@@ -48,7 +48,7 @@ const FOR_EVER: Duration = Duration::from_secs(600);
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     if stage.found.idle_stop.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed_when_idle());
     }
     if !stage
         .found
@@ -62,13 +62,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(request) = stage.slow(&run, FOR_EVER) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match run.in_flight(&request, 2).await {
+    let flights = match stage.hold_open(&run, &request, 2).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
     let ended = run.subject.ended_within(stage.threshold.time()).await;

@@ -14,6 +14,9 @@ pub(crate) async fn hold(
     wires: Vec<Wire>,
     what: &str,
 ) -> Finding {
+    if stage.found.idle_stop.is_none() {
+        return stage.killed_when_idle();
+    }
     let count = wires.len();
     let allowed = stage.idle_stop() + stage.threshold.time();
     let signal = run.stop();

@@ -59,14 +59,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         match asked.await {
             Ok((wire, true)) => wires.push(wire),
             Ok((_, false)) => {
-                return Ok(Finding::skipped(
-                    "the server closes the connection after every answer",
-                ));
+                return Ok(Finding::skipped(super::NEVER_KEEPS));
             }
             Err(broken) => {
-                return Ok(Finding::failed(format!(
-                    "a request before any stop failed: {broken}"
-                )));
+                return Ok(stage.not_held(wires.len(), &broken));
             }
         }
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::place::label;
 use crate::record;
+use crate::reference::Reference;
 use crate::report::{Fate, Group, StopTimeline};
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
@@ -15,8 +17,9 @@ pub(crate) const SPEC: Spec = Spec {
     quick: true,
     why: "A request that was accepted before the stop is somebody's order; a deployment must not drop it.",
     how: "Several requests to the slow path are in flight when the signal comes, and outlast whatever the program does \
-          before it drains. Every one must be answered whole: status below 500, the length and the bytes of the same \
-          request answered before.",
+          before it drains. Every one must be answered whole, with the status of the same request answered several \
+          times before (of the same class, and never 5xx: what was accepted cannot be sent elsewhere any more), and with its \
+          bytes; with its length, give or take a number, if the bytes differ each time.",
     applies: "Needs a path that answers late: --slow \"/slow?ms={ms}\", or found at /slow?ms=, /sleep?ms= or /delay?ms=.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[
@@ -56,19 +59,15 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(request) = stage.held(&run, BEYOND) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let before = match run.in_flight(&request, 2).await {
+    let before = match stage.hold_open(&run, &request, FLIGHTS).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let late = stage.idle_stop() + BEYOND + PATIENCE;
-    let mut reference = Vec::new();
+    let mut answers = Vec::new();
     for flight in before {
         match flight.land(late).await.result {
-            Ok(answer) if answer.head.status < 400 => reference.push(answer),
+            Ok(answer) if answer.head.status < 400 => answers.push(answer),
             Ok(answer) => {
                 return Ok(Finding::skipped(format!(
                     "the slow path answers {}",
@@ -82,16 +81,13 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             }
         }
     }
-    // Two answers that differ by themselves cannot tell a third one wrong.
-    let steady = reference[0].body == reference[1].body;
+    let Some(reference) = Reference::of(&answers) else {
+        return Ok(Finding::skipped(super::NO_SLOW));
+    };
 
-    let flights = match run.in_flight(&request, FLIGHTS).await {
+    let flights = match stage.hold_open(&run, &request, FLIGHTS).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
     let mut landed = Vec::new();
@@ -116,27 +112,14 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let mut by_time = true;
     for (landed, number) in landed.iter().zip(1..) {
         let wrong = match &landed.result {
-            Ok(answer) if landed.fate() == Fate::ServerError => {
-                Some(format!("status {}", answer.head.status))
-            }
-            Ok(answer)
-                if landed.fate() == Fate::Answered
-                    && steady
-                    && answer.body != reference[0].body =>
-            {
-                Some(format!(
-                    "answered with {:?}, before the stop with {:?}",
-                    answer.body, reference[0].body
-                ))
-            }
-            Ok(_) => None,
+            Ok(answer) => reference.wrong(answer),
             Err(broken) => Some(broken.to_string()),
         };
         if let Some(wrong) = wrong {
             by_time &= landed.fate() == Fate::TimedOut;
             evidence.push(format!(
                 "request {number} of {FLIGHTS}, {}: {wrong}",
-                request.path
+                label(&request)
             ));
         }
     }
@@ -151,13 +134,8 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             .shown(run.last_lines(5))
             .measured(measured));
     }
-    let how = if steady {
-        "whole and the same as before"
-    } else {
-        "whole (their bytes differ each time)"
-    };
     Ok(Finding::passed(format!(
-        "all {FLIGHTS} requests in flight were answered, {how}"
+        "all {FLIGHTS} requests in flight were answered, whole {reference}"
     ))
     .measured(measured))
 }

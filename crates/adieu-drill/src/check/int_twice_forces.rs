@@ -55,13 +55,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(request) = stage.slow(&run, LONG) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match run.in_flight(&request, 1).await {
+    let flights = match stage.hold_open(&run, &request, 1).await {
         Ok(flights) => flights,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "the slow path cannot be asked: {broken}"
-            )));
-        }
+        Err(finding) => return Ok(finding),
     };
     run.subject.signal(Signal::INT);
     if run

@@ -14,7 +14,7 @@ pub(crate) const SPEC: Spec = Spec {
     how: "Clients send request after request on connections they keep, as a pool does, while the signal comes. Every \
           request that was sent whole on an open connection must get a whole answer; a refusal, or an answer that says \
           to try elsewhere (408, 503), is no loss.",
-    applies: "Programs that speak HTTP, or send every line back.",
+    applies: "Programs that speak HTTP and keep connections, or send every line back.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[
         (

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::place::without_query;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
@@ -50,6 +51,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     match Wire::ask_within(&probe, &probe.request(), PATIENCE).await {
         Ok(answer) if (200..300).contains(&answer.head.status) => {}
         Ok(answer) => {

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 
 use crate::drill::Drill;
 use crate::error::CannotDrill;
 use crate::finding::Finding;
-use crate::process::{Signal, ended_by, shell as shell_command};
+use crate::process::{Signal, ended_by};
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::Threshold;
@@ -128,26 +128,8 @@ pub(crate) const NO_SLOW: &str =
 pub(crate) const NO_RELOAD: &str = "SIGHUP is not said to mean a reload; say it with --reload";
 pub(crate) const NO_TRAFFIC: &str =
     "no traffic can be put on it: it speaks no HTTP and does not send lines back";
-pub(crate) const NEVER_ENDS: &str = "it does not end at the signal even when idle, so nothing can be said about how; see exit-in-time";
 
-/// Runs a command line of the user's, and gives what it prints; or a sentence, if it does not end with 0.
-pub(crate) async fn shell(command: &str) -> Result<String, String> {
-    let output = shell_command(command)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|error| format!("no shell: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default();
-    Err(format!(
-        "`{command}`: {}: {last}",
-        crate::process::describe(output.status)
-    ))
-}
+pub(crate) const NEVER_KEEPS: &str = "the server closes the connection after every answer";
 
 /// As a shell says it: 128 and its number for a signal.
 pub(crate) fn code(status: ExitStatus) -> i32 {
@@ -198,6 +180,18 @@ impl CheckInfo {
     #[must_use]
     pub const fn why(self) -> &'static str {
         self.0.why
+    }
+
+    /// Whether this can be demanded of it.
+    ///
+    /// # Errors
+    ///
+    /// With a sentence, if it cannot.
+    pub fn threshold(self, value: &str) -> Result<(), String> {
+        let threshold = (self.0.threshold)(&Drill::command([""; 0]));
+        let set = threshold.set(value);
+        set.map(drop)
+            .map_err(|why| format!("the threshold of {}: {why}", self.0.id))
     }
 
     /// All there is to know about it, as Markdown.

@@ -44,14 +44,14 @@ pub(crate) const SPEC: Spec = Spec {
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     if stage.found.idle_stop.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed_when_idle());
     }
     let run = stage.start().await?;
     run.let_arrive().await;
     let before = run.subject.descendants().await;
     let signal = run.stop();
     let Some(ended) = stage.see_end(&run, signal, With::Nobody).await else {
-        return Ok(Finding::late(stage.never_ended()));
+        return Ok(stage.killed(&run, With::Nobody));
     };
     let limit = ended.at + stage.threshold.time();
     let left = loop {

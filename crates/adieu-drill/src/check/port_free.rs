@@ -40,13 +40,13 @@ pub(crate) const SPEC: Spec = Spec {
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     if stage.found.idle_stop.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed_when_idle());
     }
     let run = stage.start().await?;
     run.let_arrive().await;
     let signal = run.stop();
     let Some(ended) = stage.see_end(&run, signal, With::Nobody).await else {
-        return Ok(Finding::late(stage.never_ended()));
+        return Ok(stage.killed(&run, With::Nobody));
     };
     let limit = ended.at + stage.threshold.time();
     let refusal = loop {
@@ -73,6 +73,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 "{} is not free {took} after the end: {error}",
                 run.place.address
             ))
+            .shown([format!(
+                "it ended {} after the signal; listening on {} since then: {error}",
+                show(ended.at.saturating_duration_since(signal)),
+                run.place.address
+            )])
             .shown(kin)
             .measured(took))
         }

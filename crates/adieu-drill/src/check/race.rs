@@ -8,14 +8,20 @@ use tokio::time::{sleep, timeout};
 use crate::discover::Speaks;
 use crate::error::CannotDrill;
 use crate::finding::Finding;
-use crate::place::label;
+use crate::place::{Place, label};
 use crate::record::{self, With};
-use crate::report::{Fate, StopTimeline};
+use crate::report::{Fate, Mark, MarkKind, StopTimeline};
 use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
+use crate::wire::Wire;
 
 /// So many answers say that the load is running.
 const WARM: u64 = 64;
+/// An idle stop of this length can be had three times also at the quick level.
+const SHORT: Duration = Duration::from_millis(1_500);
+/// How often the readiness probe is asked after the signal, and how long one answer may take.
+const PACE: Duration = Duration::from_millis(20);
+const GLANCE: Duration = Duration::from_secs(3);
 /// How many of the last requests of a client are drawn, at least.
 const KEPT: usize = 320;
 
@@ -35,7 +41,16 @@ pub(crate) fn load(stage: &mut Stage<'_>, run: &Run, mode: Mode) -> Option<Load>
 
 /// Stops the program so many times under a load of this mode.
 pub(crate) async fn stops(stage: &mut Stage<'_>, mode: Mode) -> Result<Finding, CannotDrill> {
-    let times = stage.times(1, 3, 5);
+    if mode == Mode::KeepAlive && never_keeps(stage) {
+        return Ok(Finding::skipped(super::NEVER_KEEPS));
+    }
+    // A race is lost now and then: one stop says little, and where stops are short three cost little.
+    let quick = if mode == Mode::KeepAlive && stage.idle_stop() < SHORT {
+        3
+    } else {
+        1
+    };
+    let times = stage.times(quick, 3, 5);
     let mut sum = Tally::default();
     for number in 1..=times {
         stage.step(u64::from(number - 1), &format!("stop {number} of {times}"));
@@ -89,6 +104,20 @@ pub(crate) fn classes(tally: &Tally) -> String {
     words.join(", ")
 }
 
+/// Whether it speaks HTTP and closes the connection after every answer.
+pub(crate) fn never_keeps(stage: &Stage<'_>) -> bool {
+    stage.found.speaks == Speaks::Http && !stage.found.keeps_alive
+}
+
+/// The mode in which most clients speak to it.
+pub(crate) fn usual(stage: &Stage<'_>) -> Mode {
+    if never_keeps(stage) {
+        Mode::Fresh
+    } else {
+        Mode::KeepAlive
+    }
+}
+
 /// One stop under load.
 pub(crate) async fn once(
     stage: &mut Stage<'_>,
@@ -108,15 +137,32 @@ pub(crate) async fn once(
     }
     // Not always at the same point of whatever the server does.
     sleep(Duration::from_millis(stage.dice.u64(100..400))).await;
+    let probe = stage.found.readiness.as_ref();
+    let probe = probe.and_then(|path| run.place.at(&run.subject.blanks.fill(path)).ok());
     let signal = run.stop();
+    let asking = probe.map(|probe| tokio::spawn(readiness_off(probe)));
     let ended = stage.see_end(&run, signal, With::Load).await;
+    let off = match asking {
+        Some(asking) => timeout(GLANCE, asking)
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .flatten(),
+        None => None,
+    };
     // Refused, the clients end by themselves. If the program still serves they are asked to.
     running.end();
     let tally = match timeout(PATIENCE * 3, running.finish()).await {
         Ok(tally) => tally,
         Err(_) => return Ok(Err(Finding::late("the clients did not come to an end"))),
     };
-    let drawn = draw(stage, &run, &tally, signal, ended);
+    let mut marks = record::marks(signal, stage.drill.signal.name(), ended);
+    marks.extend(off.map(|at| Mark {
+        at_us: record::micros(at, signal),
+        kind: MarkKind::ReadinessOff,
+        label: String::new(),
+    }));
+    let drawn = draw(stage, &run, &tally, signal, marks);
     if stage.record.target_report.is_none() && drawn.is_some() {
         let text = tokio::fs::read(&run.subject.report)
             .await
@@ -128,12 +174,23 @@ pub(crate) async fn once(
     Ok(Ok(tally))
 }
 
+/// When the readiness probe says no for the first time, if it does before nobody answers any more.
+async fn readiness_off(probe: Place) -> Option<Instant> {
+    loop {
+        match Wire::ask_within(&probe, &probe.request(), GLANCE).await {
+            Ok(answer) if (200..300).contains(&answer.head.status) => sleep(PACE).await,
+            Ok(_) => return Some(Instant::now()),
+            Err(_) => return None,
+        }
+    }
+}
+
 fn draw(
     stage: &mut Stage<'_>,
     run: &Run,
     tally: &Tally,
     signal: Instant,
-    ended: Option<crate::process::Ended>,
+    marks: Vec<Mark>,
 ) -> Option<usize> {
     let label = match stage.found.speaks {
         Speaks::Http => label(&run.place.request()),
@@ -143,7 +200,7 @@ fn draw(
     stage.record.draw(record::complete(StopTimeline {
         check: stage.spec.id.to_owned(),
         run: stage.run,
-        marks: record::marks(signal, stage.drill.signal.name(), ended),
+        marks,
         requests,
         omitted,
     }))

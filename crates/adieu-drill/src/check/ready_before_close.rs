@@ -7,9 +7,9 @@ use tokio::time::sleep;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
-use crate::place::Place;
+use crate::place::{Place, label, without_query};
 use crate::record;
-use crate::report::{Group, Mark, MarkKind, StopTimeline};
+use crate::report::{Group, Mark, MarkKind, Outcome, StopTimeline};
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
 use crate::wire::{Broken, Wire};
@@ -61,6 +61,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     match Wire::ask_within(&probe, &probe.request(), PATIENCE).await {
         Ok(answer) if (200..300).contains(&answer.head.status) => {}
         Ok(answer) => {
@@ -123,7 +124,22 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         TOGETHER
     };
     let wanted = stage.threshold.time();
-    Ok(match (off, closed) {
+    let told =
+        |at: Option<Instant>| at.map_or("never".to_owned(), |at| format!("after {}", after(at)));
+    let evidence = [
+        format!(
+            "the first no of {} came {}",
+            label(&probe.request()),
+            told(off)
+        ),
+        format!(
+            "the first refusal at {} came {}",
+            run.place.address,
+            told(closed)
+        ),
+        format!("the program ended {}", told(ended.map(|ended| ended.at))),
+    ];
+    let finding = match (off, closed) {
         (Some(off), Some(closed)) if off + wanted <= closed + slack => {
             let lead = show(closed.saturating_duration_since(off));
             Finding::passed(format!(
@@ -149,6 +165,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             "readiness still says yes {} after the signal",
             show(signal.elapsed())
         )),
+    };
+    Ok(if finding.outcome == Outcome::Failed {
+        finding.shown(evidence)
+    } else {
+        finding
     })
 }
 

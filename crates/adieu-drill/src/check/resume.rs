@@ -1,10 +1,10 @@
 //! What was on the books is on the books.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use super::{Spec, Trying, shell};
+use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::process::errand;
 use crate::record::With;
 use crate::report::Group;
 use crate::stage::{Run, Stage};
@@ -63,7 +63,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     };
     let signal = run.stop();
     if stage.see_end(&run, signal, With::Nobody).await.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed(&run, With::Nobody));
     }
     run.subject.kill().await;
     let again = stage.start().await?;
@@ -96,8 +96,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 
 async fn ledger(command: &str, run: &Run) -> Result<BTreeSet<String>, String> {
     let command = run.subject.blanks.fill(command);
-    let printed = tokio::time::timeout(Duration::from_secs(30), shell(&command)).await;
-    let printed = printed.map_err(|_| "it did not end in 30 s".to_owned())??;
+    let printed = errand::run(&command).await?;
     let lines = printed
         .lines()
         .map(str::trim_end)

@@ -77,7 +77,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         sleep(Duration::from_millis(stage.dice.u64(50..250))).await;
         let signal = run.stop();
         if stage.see_end(&run, signal, With::Load).await.is_none() {
-            return Ok(Finding::late(stage.never_ended()).shown(run.last_lines(3)));
+            return Ok(stage.killed(&run, With::Load));
         }
         run.subject.kill().await;
         run = stage::start_with(stage.drill, stage.scratch, &form, blanks.clone()).await?;

@@ -5,9 +5,13 @@ use std::time::{Duration, Instant};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::process::{Form, describe};
-use crate::report::Fate;
+use crate::record::With;
+use crate::reference::is_other;
+use crate::report::{Fate, Outcome};
+use crate::select;
 use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
+use crate::wire::Wire;
 
 /// How much later than the drain begins the answer is due.
 const BEYOND: Duration = Duration::from_millis(700);
@@ -29,19 +33,22 @@ pub(crate) async fn stop_as(
     ask: impl AsyncFnOnce(&Run) -> Instant,
 ) -> Result<Finding, CannotDrill> {
     if stage.found.idle_stop.is_none() {
-        return Ok(Finding::skipped(super::NEVER_ENDS));
+        return Ok(stage.killed_when_idle());
     }
     let run = stage.start_as(form).await?;
     let mut flights = Vec::new();
+    // Where it is asked for less the body may differ, but not the status.
+    let reference = match stage.slow(&run, Duration::ZERO) {
+        Some(request) => Wire::ask_within(&run.place, &request, PATIENCE).await.ok(),
+        None => None,
+    };
     let request = stage.held(&run, BEYOND);
-    if let Some(request) = &request {
-        flights = match run.in_flight(request, 2).await {
+    if let Some(request) = request.as_ref().filter(|_| reference.is_some()) {
+        flights = match stage.hold_open(&run, request, 2).await {
             Ok(flights) => flights,
-            Err(broken) => {
-                return Ok(Finding::failed(format!(
-                    "the slow path cannot be asked: {broken}"
-                )));
-            }
+            // Then it is as without a slow path.
+            Err(finding) if finding.outcome == Outcome::Skipped => Vec::new(),
+            Err(finding) => return Ok(finding),
         };
     }
     let signal = ask(&run).await;
@@ -51,10 +58,12 @@ pub(crate) async fn stop_as(
     for flight in flights {
         let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
         let wrong = match &landed.result {
-            Ok(answer) if landed.fate() == Fate::ServerError => {
-                format!("status {}", answer.head.status)
-            }
-            Ok(_) => continue,
+            Ok(answer) => match reference.as_ref().map(|before| before.head.status) {
+                Some(before) if is_other(answer.head.status, before) => {
+                    format!("answered {}, before the stop {before}", answer.head.status)
+                }
+                _ => continue,
+            },
             Err(broken) => broken.to_string(),
         };
         by_time &= landed.fate() == Fate::TimedOut;
@@ -65,6 +74,23 @@ pub(crate) async fn stop_as(
         .ended_within(stage.drill.grace.saturating_sub(signal.elapsed()))
         .await;
     stage.note_end(signal, ended);
+    // Below a shell it is the shell that ended; the program is what it left.
+    let below_shell = matches!(form, Form::BelowShell);
+    let crash = ended
+        .filter(|ended| !below_shell && super::is_crash(ended.status, run.stop_signal()))
+        .map(|ended| describe(ended.status));
+    if let Some(how) = &crash {
+        let lines = run.last_lines(10);
+        run.subject.kill().await;
+        if let Some(single) = crash_at_one_signal(stage).await? {
+            return Ok(not_to_blame(stage, what, &single).shown(lines));
+        }
+        if lost.is_empty() {
+            return Ok(Finding::failed(format!("with {what} it crashed: {how}"))
+                .shown(["at a single signal it does not".to_owned()])
+                .shown(lines));
+        }
+    }
     if lost.len() as u64 > stage.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{} of {count} requests in flight were lost to {what}",
@@ -77,34 +103,56 @@ pub(crate) async fn stop_as(
             .shown(run.last_lines(3)));
     }
     let Some(ended) = ended else {
-        return Ok(
-            Finding::late(format!("with {what} it {}", stage.never_ended()))
-                .shown(run.last_lines(5)),
-        );
+        return Ok(stage.killed(&run, With::Hold));
     };
-    // Below a shell it is the shell that ended; the program is what it left.
-    if matches!(form, Form::BelowShell) {
+    if below_shell {
         while run.subject.target_lives().await {
             if signal.elapsed() > stage.drill.grace {
-                return Ok(
-                    Finding::late(format!("with {what} it {}", stage.never_ended()))
-                        .shown(run.last_lines(5)),
-                );
+                return Ok(stage.killed(&run, With::Hold));
             }
             // Nothing tells of the end of somebody else's child.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    } else if super::is_crash(ended.status, run.stop_signal()) {
-        return Ok(Finding::failed(format!(
-            "with {what} it crashed: {}",
-            describe(ended.status)
-        ))
-        .shown(run.last_lines(10)));
     }
-    let took = show(ended.at.saturating_duration_since(signal));
+    // Below a shell `ended` is the shell's.
+    let gone = if below_shell {
+        Instant::now()
+    } else {
+        ended.at
+    };
+    let took = show(gone.saturating_duration_since(signal));
     let kept = match count {
         0 => String::new(),
         _ => format!(" answered all {count} requests in flight and"),
     };
     Ok(Finding::passed(format!("with {what} it{kept} ended in {took}")).measured(took))
+}
+
+/// How it crashes when it is stopped in the plainest way with requests in flight, if it does.
+async fn crash_at_one_signal(stage: &mut Stage<'_>) -> Result<Option<String>, CannotDrill> {
+    let run = stage.start().await?;
+    let flights = match stage.held(&run, BEYOND) {
+        Some(request) => run.in_flight(&request, 2).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let signal = run.stop();
+    let ended = run.subject.ended_within(stage.drill.grace).await;
+    drop(flights);
+    stage.note_end(signal, ended);
+    let crash = ended.filter(|ended| super::is_crash(ended.status, run.stop_signal()));
+    Ok(crash.map(|ended| describe(ended.status)))
+}
+
+/// A crash that has another cause than what this check does. It is a failure of exit-code, or of this one if that one
+/// is not asked.
+fn not_to_blame(stage: &Stage<'_>, what: &str, how: &str) -> Finding {
+    let words = format!(
+        "it crashes at a single signal already ({how}), so nothing can be said about {what}; see exit-code"
+    );
+    let finding = if select::is_planned(stage.drill, "exit-code") {
+        Finding::skipped(words)
+    } else {
+        Finding::failed(words)
+    };
+    finding.shown([format!("one signal with requests in flight: {how}")])
 }

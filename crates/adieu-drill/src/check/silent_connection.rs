@@ -48,9 +48,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         match run.wire().await {
             Ok(wire) => wires.push(wire),
             Err(broken) => {
-                return Ok(Finding::failed(format!(
-                    "a connection before any stop failed: {broken}"
-                )));
+                return Ok(stage.not_held(wires.len(), &broken));
             }
         }
     }

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::place::without_query;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
@@ -52,6 +53,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     let mut request = place.request();
     request
         .headers

@@ -6,8 +6,9 @@ use std::time::Duration;
 use adieu_load::Mode;
 use tokio::time::sleep;
 
-use super::{Spec, Trying, race, shell};
+use super::{Spec, Trying, race};
 use crate::finding::Finding;
+use crate::process::errand;
 use crate::record::With;
 use crate::report::Group;
 use crate::stage::{Run, Stage};
@@ -20,7 +21,9 @@ pub(crate) const SPEC: Spec = Spec {
     why: "Power fails and processes are killed in the middle of a write; a state file that is half written is worse than an \
           old one.",
     how: "Under load the program is ended again and again, by the stop signal and by SIGKILL, at random instants. Each time \
-          the state must be whole: a .json file parses, any other is not empty, the command ends with 0.",
+          the state must be whole: a .json or .toml file parses, and so does every line of an .ndjson or .jsonl file; of any \
+          other it is only seen that it is there and not empty, so --state-command should look into it. The command ends \
+          with 0 within half a minute.",
     applies: "Needs --state-file FILE or --state-command COMMAND; {dir} in them is a directory of the drill's.",
     threshold: |_| Threshold::Count(0, "broken states"),
     hints: &[
@@ -68,7 +71,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         } else {
             let signal = run.stop();
             if stage.see_end(&run, signal, With::Load).await.is_none() {
-                return Ok(Finding::skipped(super::NEVER_ENDS));
+                return Ok(stage.killed(&run, With::Load));
             }
             stage.drill.signal.name()
         };
@@ -88,8 +91,14 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .shown(broken.into_iter().take(5))
         .measured(measured));
     }
+    let words = match &stage.drill.state_file {
+        Some(path) if stage.drill.state_command.is_none() && Format::of(path).is_none() => {
+            "there and not empty (nothing here can parse it: look into it with --state-command)"
+        }
+        _ => "whole",
+    };
     Ok(Finding::passed(format!(
-        "the state was whole after {times} ends, most of them by SIGKILL"
+        "the state was {words} after {times} ends, most of them by SIGKILL"
     ))
     .measured(measured))
 }
@@ -97,7 +106,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 /// Whether there is a state, or what is wrong with it.
 async fn look(stage: &Stage<'_>, run: &Run, must_exist: bool) -> Result<bool, String> {
     if let Some(command) = &stage.drill.state_command {
-        shell(&run.subject.blanks.fill(command)).await?;
+        errand::run(&run.subject.blanks.fill(command)).await?;
     }
     let Some(path) = &stage.drill.state_file else {
         return Ok(true);
@@ -110,21 +119,55 @@ async fn look(stage: &Stage<'_>, run: &Run, must_exist: bool) -> Result<bool, St
     }
 }
 
+/// What can be said of a file by its ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Json,
+    /// A value a line.
+    Lines,
+    Toml,
+}
+
+impl Format {
+    fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        match ending.as_str() {
+            "json" => Some(Self::Json),
+            "ndjson" | "jsonl" => Some(Self::Lines),
+            "toml" => Some(Self::Toml),
+            _ => None,
+        }
+    }
+
+    fn parse(self, bytes: &[u8]) -> Result<(), String> {
+        let json = |bytes: &[u8]| {
+            let value = serde_json::from_slice::<serde_json::Value>(bytes);
+            value.map(drop).map_err(|error| error.to_string())
+        };
+        match self {
+            Self::Json => json(bytes),
+            Self::Lines => bytes
+                .split(|byte| *byte == b'\n')
+                .zip(1..)
+                .filter(|(line, _)| !line.trim_ascii().is_empty())
+                .try_for_each(|(line, number)| {
+                    json(line).map_err(|error| format!("line {number}: {error}"))
+                }),
+            Self::Toml => {
+                let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+                let table = text.parse::<toml::Table>();
+                table.map(drop).map_err(|error| error.message().to_owned())
+            }
+        }
+    }
+}
+
 fn whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
     if bytes.is_empty() {
         return Err(format!("{} is empty", path.display()));
     }
-    let is_json = path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    if is_json && let Err(error) = serde_json::from_slice::<serde_json::Value>(bytes) {
-        return Err(format!(
-            "{} ({} bytes): {error}",
-            path.display(),
-            bytes.len()
-        ));
-    }
-    Ok(())
+    let parsed = Format::of(path).map_or(Ok(()), |format| format.parse(bytes));
+    parsed.map_err(|error| format!("{} ({} bytes): {error}", path.display(), bytes.len()))
 }
 
 #[cfg(test)]
@@ -137,5 +180,10 @@ mod tests {
         assert!(whole(Path::new("a.json"), b"{\"a\": ").is_err());
         assert!(whole(Path::new("a.db"), b"").is_err());
         assert!(whole(Path::new("a.db"), b"{").is_ok());
+        assert!(whole(Path::new("a.JSONL"), b"{\"a\": 1}\n\n{}\n").is_ok());
+        let torn = whole(Path::new("a.ndjson"), b"{\"a\": 1}\n{\"a\": ");
+        assert!(torn.is_err_and(|why| why.contains("line 2")));
+        assert!(whole(Path::new("a.toml"), b"[a]\nb = 1\n").is_ok());
+        assert!(whole(Path::new("a.toml"), b"[a]\nb = ").is_err());
     }
 }

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::place::without_query;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
@@ -51,6 +52,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     let request = place.request();
     let (one, two) = tokio::join!(
         Wire::ask_within(&place, &request, PATIENCE * 3),

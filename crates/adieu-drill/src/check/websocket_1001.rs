@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
+use crate::place::without_query;
 use crate::report::Group;
 use crate::stage::Stage;
 use crate::threshold::{Threshold, show};
@@ -50,6 +51,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .place
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
+    let path = without_query(path);
     let mut socket = match WebSocket::open(&place).await {
         Ok(socket) => socket,
         Err(error) => {

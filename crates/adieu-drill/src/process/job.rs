@@ -38,6 +38,19 @@ impl Reaper {
     }
 }
 
+/// A command of our own and what it starts. Dropped, whoever is left of it is ended, because the job is.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    _job: Option<Job>,
+}
+
+impl Errand {
+    pub(crate) fn new(child: &Child, _: Pid) -> Self {
+        let job = child.raw_handle().and_then(|handle| Job::of(handle).ok());
+        Self { _job: job }
+    }
+}
+
 /// The processes of one run. Dropped, whoever is left is ended.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -47,7 +60,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    pub(crate) fn new(child: &Child, root: Pid, _: String) -> Self {
+    pub(crate) fn new(child: &Child, root: Pid, _: String, _alone: bool) -> Self {
         let job = child.raw_handle().and_then(|handle| Job::of(handle).ok());
         Self { root, job }
     }

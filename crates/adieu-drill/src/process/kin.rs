@@ -1,7 +1,8 @@
 //! All processes that come from one program, wherever they went.
 //!
-//! A daemon that forked twice is nobody's child any more. Two things still give it away: it comes back to us, because
-//! the drill adopts orphans while it runs; and it carries the mark of its run in the environment it began with.
+//! A daemon that forked twice is nobody's child any more. Two things still give it away: it carries the mark of its run
+//! in the environment it began with; and it comes back to us, because the drill adopts orphans while it runs. Who is
+//! below us and was not started by us is such an orphan: see [`Foundling`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,7 @@ use tokio::process::Child;
 pub(crate) struct Kin {
     pub(crate) pid: i32,
     parent: i32,
+    group: i32,
     /// Since the start of the machine: with the number, this names a process for good.
     started: u64,
     dead: bool,
@@ -37,6 +39,77 @@ pub(crate) const MARK: &str = "ADIEU_DRILL_RUN";
 pub(crate) struct Reaper;
 
 static REAPERS: Mutex<usize> = Mutex::new(0);
+
+/// Those that were started here, in order, by number and time of birth. They are nobody's orphans.
+static OURS: Mutex<Vec<(i32, u64)>> = Mutex::new(Vec::new());
+
+/// A process that was started here; until this is dropped it is not taken for an orphan.
+#[derive(Debug)]
+struct Own {
+    pid: i32,
+    started: u64,
+}
+
+impl Own {
+    /// A program. To be called before anybody waits for it: until then its number is its own.
+    fn program(pid: Pid) -> Self {
+        let pid = pid.as_raw_nonzero().get();
+        let started = look_at(pid).map_or(Self::NO_ROOT, |one| one.started);
+        Self::enter(pid, started)
+    }
+
+    /// As if born after everybody: nobody comes from it.
+    const NO_ROOT: u64 = u64::MAX;
+
+    fn enter(pid: i32, started: u64) -> Self {
+        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+        ours.push((pid, started));
+        Self { pid, started }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+        let this = (self.pid, self.started);
+        if let Some(at) = ours.iter().position(|one| *one == this) {
+            ours.remove(at);
+        }
+    }
+}
+
+/// How an orphan without a mark is known, which came back to us.
+#[derive(Clone, Copy, Debug)]
+struct Foundling {
+    us: i32,
+    our_group: i32,
+    /// Nobody else in this process starts others.
+    alone: bool,
+}
+
+impl Foundling {
+    /// None while several drills share this process: nobody could say whose it is.
+    fn of(alone: bool) -> Option<Self> {
+        let drills = *REAPERS.lock().unwrap_or_else(PoisonError::into_inner);
+        (drills == 1).then(|| Self {
+            us: rustix::process::getpid().as_raw_nonzero().get(),
+            our_group: rustix::process::getpgrp().as_raw_nonzero().get(),
+            alone,
+        })
+    }
+
+    /// Whether it is an orphan that comes from this root. The host of the drill may have children of its own: they are
+    /// in its group, or lead one, which an orphan rarely does; where we are alone there are none.
+    fn comes_from(self, one: &Kin, root: &Own, ours: &[(i32, u64)]) -> bool {
+        let adopted = one.parent == self.us
+            && one.group != self.our_group
+            && (self.alone || one.group != one.pid)
+            && !ours.iter().any(|own| own.0 == one.pid);
+        // Of two that could have started it, the younger is it: the older one has been ended.
+        let youngest = ours.iter().rev().find(|own| own.1 <= one.started);
+        adopted && youngest == Some(&(root.pid, root.started))
+    }
+}
 
 impl Reaper {
     pub(crate) fn new() -> Self {
@@ -67,20 +140,46 @@ fn adopt(on: bool) {
     let _ = on;
 }
 
+/// A command of our own and the group it leads. Dropped, whoever is left in it is ended.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    leader: Pid,
+    _ours: Own,
+}
+
+impl Errand {
+    pub(crate) fn new(_: &Child, leader: Pid) -> Self {
+        let pid = leader.as_raw_nonzero().get();
+        Self {
+            leader,
+            _ours: Own::enter(pid, Own::NO_ROOT),
+        }
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        // What the shell has started outlives the shell otherwise.
+        let _ = rustix::process::kill_process_group(self.leader, Signal::KILL);
+    }
+}
+
 /// What is known of the processes of one run.
 #[derive(Debug)]
 pub(crate) struct Family {
-    root: i32,
+    root: Own,
     mark: String,
+    alone: bool,
     /// Everybody seen so far, by number, with the time of birth.
     known: Mutex<BTreeMap<i32, u64>>,
 }
 
 impl Family {
-    pub(crate) fn new(_: &Child, root: Pid, mark: String) -> Self {
+    pub(crate) fn new(_: &Child, root: Pid, mark: String, alone: bool) -> Self {
         Self {
-            root: root.as_raw_nonzero().get(),
+            root: Own::program(root),
             mark,
+            alone,
             known: Mutex::default(),
         }
     }
@@ -88,13 +187,16 @@ impl Family {
     /// Everybody who lives, the root included. What is dead and ours to bury is buried.
     pub(crate) fn living(&self) -> Vec<Kin> {
         let all = everybody();
+        let foundling = Foundling::of(self.alone);
+        let started_here = OURS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let ours: Vec<Kin> = all
             .values()
             .filter(|one| {
                 known.get(&one.pid) == Some(&one.started)
-                    || descends(one, self.root, &all)
+                    || descends(one, self.root.pid, &all)
                     || is_marked(one.pid, &self.mark)
+                    || foundling.is_some_and(|it| it.comes_from(one, &self.root, &started_here))
             })
             .cloned()
             .collect();
@@ -102,7 +204,7 @@ impl Family {
         let us = i32::try_from(std::process::id()).unwrap_or_default();
         for orphan in ours
             .iter()
-            .filter(|one| one.dead && one.parent == us && one.pid != self.root)
+            .filter(|one| one.dead && one.parent == us && one.pid != self.root.pid)
         {
             if let Some(pid) = Pid::from_raw(orphan.pid) {
                 let _ = waitpid(Some(pid), WaitOptions::NOHANG);
@@ -114,7 +216,7 @@ impl Family {
     /// Everybody but the root.
     pub(crate) fn others(&self) -> Vec<Kin> {
         let mut others = self.living();
-        others.retain(|one| one.pid != self.root);
+        others.retain(|one| one.pid != self.root.pid);
         others
     }
 
@@ -157,11 +259,13 @@ fn everybody() -> BTreeMap<i32, Kin> {
     let pids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid: i32| {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Some((pid, parse(pid, &String::from_utf8_lossy(&stat))?))
-    })
-    .collect()
+    pids.filter_map(|pid: i32| Some((pid, look_at(pid)?)))
+        .collect()
+}
+
+fn look_at(pid: i32) -> Option<Kin> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &String::from_utf8_lossy(&stat))
 }
 
 /// `pid (name) state ppid …`, where a name may have spaces and parentheses of its own.
@@ -172,6 +276,7 @@ fn parse(pid: i32, stat: &str) -> Option<Kin> {
     Some(Kin {
         pid,
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
         dead: matches!(*fields.first()?, "Z" | "X"),
         name: name.to_owned(),
@@ -187,6 +292,45 @@ mod tests {
         let stat = "7 (a) S (b) Z 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1 2";
         let kin = parse(7, stat).expect("a process");
         assert_eq!((kin.parent, kin.started, kin.dead), (3, 99, true));
-        assert_eq!(kin.name, "a) S (b");
+        assert_eq!((kin.name.as_str(), kin.group), ("a) S (b", 7));
+    }
+
+    #[test]
+    fn who_came_back_to_us_is_the_orphan_of_the_youngest_start_before_it() {
+        let ours = [(100, 10), (200, 20)];
+        let [first, second] = ours.map(|(pid, started)| Own { pid, started });
+        let it = Foundling {
+            us: 1,
+            our_group: 2,
+            alone: false,
+        };
+        let orphan = |pid: i32, group: i32, started: u64| Kin {
+            pid,
+            parent: 1,
+            group,
+            started,
+            dead: false,
+            name: String::new(),
+        };
+        let daemon = orphan(300, 299, 25);
+        assert!(it.comes_from(&daemon, &second, &ours));
+        assert!(!it.comes_from(&daemon, &first, &ours));
+        assert!(it.comes_from(&orphan(300, 299, 15), &first, &ours));
+        // Older than any, somebody else's child, a child of the host in its group, and one that we started.
+        assert!(!it.comes_from(&orphan(300, 299, 5), &first, &ours));
+        let elsewhere = Kin {
+            parent: 7,
+            ..daemon.clone()
+        };
+        assert!(!it.comes_from(&elsewhere, &second, &ours));
+        assert!(!it.comes_from(&orphan(300, 2, 25), &second, &ours));
+        assert!(!it.comes_from(&orphan(200, 299, 25), &second, &ours));
+        // A leader may be a child of the host, unless there is none.
+        let leader = orphan(300, 300, 25);
+        assert!(!it.comes_from(&leader, &second, &ours));
+        let alone = Foundling { alone: true, ..it };
+        assert!(alone.comes_from(&leader, &second, &ours));
+        // They were never registered, so they have nothing to take back.
+        std::mem::forget((first, second));
     }
 }

@@ -15,6 +15,8 @@ use super::system;
 pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
+    /// Nobody else in this process starts others while the drill is held.
+    pub(crate) alone: bool,
 }
 
 impl Launch {

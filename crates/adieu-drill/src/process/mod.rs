@@ -2,6 +2,7 @@
 //!
 //! What differs between systems is in `system`, and in `kin` who belongs to the program: one file for each.
 
+pub(crate) mod errand;
 mod form;
 #[cfg_attr(windows, path = "job.rs")]
 mod kin;
@@ -20,4 +21,4 @@ pub(crate) use launch::Launch;
 pub(crate) use ports::Blanks;
 pub use ready::Ready;
 pub(crate) use subject::{Ended, Subject, describe};
-pub(crate) use system::{Signal, ended_by, held_socket, not_here, shell};
+pub(crate) use system::{Signal, ended_by, held_socket, not_here};

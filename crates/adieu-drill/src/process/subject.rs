@@ -78,7 +78,7 @@ impl Subject {
             .id()
             .and_then(system::pid)
             .ok_or(io::ErrorKind::NotFound)?;
-        let family = Arc::new(Family::new(&child, leader, mark));
+        let family = Arc::new(Family::new(&child, leader, mark, launch.alone));
         let output = Output::new(match ready {
             Ready::Line(line) => Some(line),
             _ => None,

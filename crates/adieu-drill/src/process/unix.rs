@@ -51,7 +51,7 @@ pub(crate) const fn not_here(_check: &str) -> Option<&'static str> {
 }
 
 /// A command line as the user's shell runs it.
-pub(crate) fn shell(line: &str) -> Command {
+pub(super) fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", line]);
     command

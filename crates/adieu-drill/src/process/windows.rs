@@ -96,7 +96,7 @@ pub(crate) fn not_here(check: &str) -> Option<&'static str> {
 }
 
 /// A command line as the user's shell runs it.
-pub(crate) fn shell(line: &str) -> Command {
+pub(super) fn shell(line: &str) -> Command {
     let mut command = Command::new("cmd");
     // As it was written: `cmd` has quotes of its own.
     command.arg("/C").raw_arg(line);

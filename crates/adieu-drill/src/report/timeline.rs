@@ -170,7 +170,9 @@ impl StopTimeline {
             return most;
         }
         let mut changes: Vec<(i64, i32)> = Vec::with_capacity(self.requests.len() * 2);
-        for bar in &self.requests {
+        // Who was refused never had a request on its way.
+        let sent = |bar: &&Bar| bar.fate != Fate::Refused;
+        for bar in self.requests.iter().filter(sent) {
             changes.push((bar.start_us, 1));
             changes.push((bar.end_us.max(bar.start_us), -1));
         }
@@ -238,6 +240,13 @@ mod tests {
         assert_eq!(stop.in_flight(0, 100, 5), [1, 1, 0, 0, 0]);
         assert_eq!(stop.in_flight(0, 0, 5), [0; 5]);
         assert!(stop.in_flight(0, 9, 0).is_empty());
+    }
+
+    #[test]
+    fn who_was_refused_was_not_in_flight() {
+        let mut stop = stop(vec![bar(0, 100), bar(0, 100)]);
+        stop.requests[0].fate = Fate::Refused;
+        assert_eq!(stop.in_flight(0, 100, 2), [1, 1]);
     }
 
     #[test]

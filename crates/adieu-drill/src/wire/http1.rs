@@ -19,6 +19,8 @@ pub(crate) struct Wire {
     sent: bool,
     /// Bytes of the present answer.
     heard: u64,
+    /// The answer to a HEAD tells of a body and has none.
+    bodiless: bool,
 }
 
 /// How a connection ended.
@@ -39,6 +41,7 @@ impl Wire {
                 received: BytesMut::with_capacity(4_096),
                 sent: false,
                 heard: 0,
+                bodiless: false,
             }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Broken::Refused),
             Err(error) => Err(Broken::Unsent(error)),
@@ -68,6 +71,7 @@ impl Wire {
     /// Sends all of a request.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         (self.sent, self.heard) = (false, 0);
+        self.bodiless = bytes.starts_with(b"HEAD ");
         self.send_part(bytes).await?;
         self.sent = true;
         Ok(())
@@ -127,7 +131,10 @@ impl Wire {
 
     async fn read_answer(&mut self) -> io::Result<Answer> {
         let (head, text) = self.head().await?;
-        let body = self.body(head.body).await?;
+        let body = match head.body {
+            _ if self.bodiless => Digest::default(),
+            body => self.body(body).await?,
+        };
         Ok(Answer {
             head,
             text,

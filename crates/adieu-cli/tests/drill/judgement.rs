@@ -1,0 +1,252 @@
+//! Faults that a check must find though they hide well, and programs that it must not blame.
+
+use crate::support::{Judged, Test};
+
+/// Forked twice, in a session of its own and with an empty environment: nothing but its coming back tells whose it is.
+#[test]
+fn a_daemon_that_left_everything_behind_is_found_and_ended() {
+    let judged = Test::new().judge(&["--check", "no-orphans"], "daemon");
+    judged.is("no-orphans", "failed", &["sleep (process "]);
+    let told = judged.check("no-orphans")["evidence"][0].to_string();
+    let pid = told.split_once("(process ").expect("a number").1;
+    let pid: u32 = pid.split(')').next().unwrap().parse().expect("a number");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    assert!(!stat.contains("777"), "it still runs: {told}");
+}
+
+/// What was accepted and is then sent away, whole and in order, is lost all the same.
+#[test]
+fn requests_in_flight_that_are_sent_away_are_lost() {
+    let test = Test::new();
+    let checks = ["--check", "inflight-finishes,term-twice"];
+    for (fault, words) in [
+        ("slow-503", "answered 503, before the stop 200"),
+        ("slow-404", "answered 404, before the stop 200"),
+    ] {
+        let judged = test.judge(&checks, fault);
+        judged.is("inflight-finishes", "failed", &[words]);
+        judged.is("term-twice", "failed", &[words]);
+    }
+}
+
+/// Bytes that differ each time tell nothing, but a length that never did tells when half of it is missing.
+#[test]
+fn half_of_an_answer_is_noticed_though_its_bytes_differ_each_time() {
+    let test = Test::new();
+    let checks = ["--check", "inflight-finishes"];
+    let judged = test.judge(&checks, "slow-varies-short");
+    judged.is("inflight-finishes", "failed", &["answered with 50 bytes"]);
+    let judged = test.judge(&checks, "slow-varies");
+    judged.is("inflight-finishes", "passed", &["as long as before"]);
+}
+
+#[test]
+fn an_answer_is_held_against_those_before_the_stop() {
+    let test = Test::new();
+    let judged = test.judge(&["--check", "slow-reader"], "large-garbled");
+    judged.is("slow-reader", "failed", &["before the stop with 8388608"]);
+    let judged = test.judge(&["--check", "slow-upload"], "upload-cut");
+    judged.is("slow-upload", "failed", &["before the stop with"]);
+    let checks = ["--check", "slow-reader,slow-upload,inflight-finishes"];
+    let judged = test.judge(&checks, "");
+    for id in ["slow-reader", "slow-upload", "inflight-finishes"] {
+        judged.is(id, "passed", &["the same as before"]);
+    }
+}
+
+#[test]
+fn a_path_that_takes_no_upload_is_not_a_lost_one() {
+    let judged = Test::new().judge(&["--check", "slow-upload", "--upload", "/nowhere"], "");
+    judged.is(
+        "slow-upload",
+        "skipped",
+        &["/nowhere answers 404", "--upload"],
+    );
+}
+
+/// Answers that came before the signal say nothing about the stop, neither good nor bad.
+#[test]
+fn what_was_answered_before_the_signal_is_not_judged() {
+    let test = Test::new();
+    let slow = ["inflight-finishes", "connection-close", "hung-handler"];
+    let checks = ["--check", "inflight-finishes,connection-close,hung-handler"];
+    for (path, fault, words) in [
+        ("/?ms={ms}", "", "GET / answered 200 at once"),
+        ("/nowhere?ms={ms}", "", "answered 404 at once"),
+        ("/slow?ms={ms}", "slow-at-once", "answered 200 at once"),
+    ] {
+        let judged = test.judge(&[&checks[..], &["--slow", path]].concat(), fault);
+        for id in slow {
+            judged.is(id, "skipped", &[words, "--slow"]);
+        }
+    }
+    let judged = test.judge(&["--check", "term-twice", "--slow", "/"], "");
+    judged.is(
+        "term-twice",
+        "passed",
+        &["with a second signal it ended in"],
+    );
+}
+
+/// A program that ends well when idle and badly with clients ends badly.
+#[test]
+fn the_exit_code_of_every_stop_counts() {
+    let test = Test::new();
+    let judged = test.judge(&["--check", "exit-code"], "exit-3-with-clients");
+    judged.is("exit-code", "failed", &["exit code 3", "under load"]);
+    let judged = test.judge(&["--check", "exit-code,term-twice"], "abort-with-clients");
+    judged.is("exit-code", "failed", &["SIGABRT", "term-twice stopped it"]);
+    judged.is("term-twice", "skipped", &["at a single signal already"]);
+    let judged = test.judge(&["--check", "term-twice"], "abort-with-clients");
+    judged.is("term-twice", "failed", &["at a single signal already"]);
+    let judged = test.judge(&["--check", "exit-code"], "");
+    judged.is("exit-code", "passed", &["exit code 0"]);
+}
+
+/// Killed after the outer grace, a program has failed whatever is asked about it.
+#[test]
+fn what_never_ends_fails_every_check_that_needs_its_end() {
+    let checks = "exit-code,no-orphans,port-free,term-twice,idle-keepalive,half-head";
+    let judged = Test::new().judge(&["--grace", "700ms", "--check", checks], "deaf");
+    for id in checks.split(',') {
+        judged.is(id, "failed", &["had to be killed", "700 ms"]);
+        let told = judged.check(id).to_string();
+        assert!(!told.contains("it ends in"), "{told}");
+    }
+    assert_eq!(judged.0["verdict"], "failed");
+}
+
+/// A server without keep-alive has no connections to reuse, and nothing to lose on them.
+#[test]
+fn connections_that_are_never_kept_are_not_raced() {
+    let checks = ["--quick", "--check", "keepalive-race,exit-in-time"];
+    let judged = Test::new().judge(&checks, "never-keeps");
+    judged.is(
+        "keepalive-race",
+        "skipped",
+        &["closes the connection after every answer"],
+    );
+    judged.is("exit-in-time", "passed", &["loaded: 1 stops"]);
+}
+
+/// One stop in a race says little; three are cheap where stops are short.
+#[test]
+fn a_quick_race_has_three_stops() {
+    let judged = Test::new().judge(&["--quick", "--check", "keepalive-race"], "");
+    let check = judged.check("keepalive-race");
+    assert!(check["reason"].to_string().contains("3 stops"), "{check}");
+}
+
+/// Answers one client after the other: half a request keeps all others out, which is not a matter of its stop.
+const ONE_AT_A_TIME: &str = r#"
+import signal, socket, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    with listener.accept()[0] as peer:
+        head = b""
+        while b"\r\n\r\n" not in head and (piece := peer.recv(65536)):
+            head += piece
+        if head:
+            peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
+"#;
+
+#[test]
+fn what_cannot_be_opened_before_a_stop_is_no_failure_of_it() {
+    let test = Test::new().file("one.py", ONE_AT_A_TIME);
+    let words = [
+        "--http",
+        crate::support::URL,
+        "--check",
+        "half-head",
+        "--json",
+    ];
+    let ran = test.run(&[&words[..], &["--", "python3", "one.py", "{port}"]].concat());
+    let judged = Judged(serde_json::from_str(&ran.out()).expect("one object"));
+    judged.is(
+        "half-head",
+        "skipped",
+        &["before any stop", "one connection at a time"],
+    );
+}
+
+/// What nothing here can parse is not said to be whole.
+#[test]
+fn a_state_is_said_to_be_whole_only_if_it_was_looked_into() {
+    let test = Test::new()
+        .file("state.db", "something")
+        .file("state.ndjson", "{}\n{\"a\":");
+    let look = |file: &str| {
+        test.judge(
+            &["--quick", "--check", "state-intact", "--state-file", file],
+            "",
+        )
+    };
+    look("state.db").is("state-intact", "passed", &["not empty", "--state-command"]);
+    look("state.ndjson").is("state-intact", "failed", &["line 2"]);
+}
+
+/// The answer to a HEAD tells of a body that never comes.
+#[test]
+fn a_head_is_answered_without_a_body() {
+    let checks = ["--method", "HEAD", "--ready-within", "5s", "--quick"];
+    // What this program loses is its own affair.
+    let loss = ["--threshold", "keepalive-race=1000000"];
+    let checks = [&checks[..], &loss, &["--check", "keepalive-race"]].concat();
+    let judged = Test::new().judge(&checks, "");
+    judged.is("keepalive-race", "passed", &["requests crossed 3 stops"]);
+}
+
+/// A stop that readiness is asked about shows when it said no, and nothing of the program outlives its exit.
+#[test]
+fn the_marks_of_a_loaded_stop_are_in_order() {
+    let judged = Test::new().judge(&["--quick", "--check", "fresh-connections"], "");
+    let marks = judged.0["stops"][0]["marks"].as_array().expect("marks");
+    let kinds: Vec<_> = marks.iter().filter_map(|it| it["kind"].as_str()).collect();
+    assert!(kinds.contains(&"readiness-off"), "{kinds:?}");
+    let place = |kind: &str| kinds.iter().position(|it| *it == kind);
+    assert!(place("listener-closed") < place("exit"), "{kinds:?}");
+}
+
+/// What a path carries behind its question mark may be a secret.
+#[test]
+fn evidence_has_no_query() {
+    let slow = "/slow?token=geheim&ms={ms}";
+    let checks = ["--check", "inflight-finishes", "--slow", slow];
+    let judged = Test::new().judge(&checks, "slow-503");
+    judged.is("inflight-finishes", "failed", &["GET /slow"]);
+    let check = judged.check("inflight-finishes").to_string();
+    assert!(!check.contains("geheim"), "{check}");
+}
+
+/// What fits into the buffers of a connection was never waited for.
+#[test]
+fn a_small_answer_says_nothing_about_slow_readers() {
+    let judged = Test::new().judge(&["--check", "slow-reader", "--large", "/"], "");
+    judged.is(
+        "slow-reader",
+        "skipped",
+        &["fit into the buffers", "--large"],
+    );
+}
+
+#[test]
+fn readiness_that_never_says_no_is_shown_with_its_times() {
+    let judged = Test::new().judge(&["--check", "ready-before-close"], "always-ready");
+    let words = [
+        "the first no of GET /readyz came never",
+        "the first refusal at",
+    ];
+    judged.is("ready-before-close", "failed", &words);
+}
+
+/// The shell is gone within a millisecond; the program answers its requests first.
+#[test]
+fn below_a_shell_the_program_is_timed_and_not_the_shell() {
+    let judged = Test::new().judge(&["--check", "under-shell"], "");
+    judged.is("under-shell", "passed", &["answered all 2 requests"]);
+    let measured = judged.check("under-shell")["measured"].to_string();
+    // Fractions of a millisecond are shown below ten of them.
+    let at_once = measured.contains('.') && measured.contains(" ms");
+    assert!(!at_once, "{measured}");
+}

@@ -1,0 +1,136 @@
+//! What a request was answered with before any stop: what the same one is held against that meets the stop.
+
+use std::fmt;
+
+use crate::wire::{Answer, Digest};
+
+/// What the same request was answered with, several times, before any stop.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    status: u16,
+    body: Digest,
+    keeps: Keeps,
+}
+
+/// What several answers to one request had in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    Bytes,
+    Length,
+    Nothing,
+}
+
+/// By so much an answer may differ in length that differs in bytes each time: a number in it has as many digits as it
+/// has.
+const DIGITS: u64 = 16;
+
+impl Reference {
+    /// From at least one answer.
+    pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
+        let first = answers.first()?;
+        let all = |same: fn(&Digest, &Digest) -> bool| {
+            answers.iter().all(|other| same(&other.body, &first.body))
+        };
+        let keeps = if all(|one, two| one == two) {
+            Keeps::Bytes
+        } else if all(|one, two| one.length == two.length) {
+            Keeps::Length
+        } else {
+            Keeps::Nothing
+        };
+        Some(Self {
+            status: first.head.status,
+            body: first.body,
+            keeps,
+        })
+    }
+
+    /// What is wrong with an answer that met the stop, if anything is. It had been accepted: to send it elsewhere, as a
+    /// 503 does, is too late.
+    pub(crate) fn wrong(&self, answer: &Answer) -> Option<String> {
+        let status = answer.head.status;
+        if is_other(status, self.status) {
+            return Some(format!(
+                "answered {status}, before the stop {}",
+                self.status
+            ));
+        }
+        let kept = match self.keeps {
+            Keeps::Bytes => answer.body == self.body,
+            Keeps::Length => answer.body.length.abs_diff(self.body.length) <= DIGITS,
+            Keeps::Nothing => true,
+        };
+        (!kept).then(|| {
+            format!(
+                "answered with {:?}, before the stop with {:?}",
+                answer.body, self.body
+            )
+        })
+    }
+
+    pub(crate) const fn length(&self) -> u64 {
+        self.body.length
+    }
+}
+
+/// Whether a status says something else than the one before the stop: it is of another class, or blames the server.
+pub(crate) const fn is_other(status: u16, before: u16) -> bool {
+    status >= 500 || status / 100 != before / 100
+}
+
+/// What was compared, to follow `whole`.
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.keeps {
+            Keeps::Bytes => "and the same as before",
+            Keeps::Length => "and as long as before (the bytes differ each time)",
+            Keeps::Nothing => "(bytes and length differ each time)",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use adieu_load::{Body, Head};
+
+    use super::*;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        let mut digest = Digest::default();
+        digest.add(body.as_bytes());
+        Answer {
+            head: Head {
+                status,
+                keep_alive: true,
+                body: Body::Length(digest.length),
+            },
+            text: String::new(),
+            body: digest,
+            ended: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn a_status_of_another_class_is_wrong_whatever_the_bytes() {
+        let reference = Reference::of(&[answer(200, "a"), answer(200, "b")]).unwrap();
+        for status in [302, 404, 408, 503] {
+            assert!(reference.wrong(&answer(status, "a")).is_some(), "{status}");
+        }
+        assert!(reference.wrong(&answer(201, "c")).is_none());
+    }
+
+    #[test]
+    fn what_was_the_same_each_time_must_be_the_same() {
+        let long = "y".repeat(100);
+        let steady = Reference::of(&[answer(200, "abc"), answer(200, "abc")]).unwrap();
+        assert!(steady.wrong(&answer(200, "abd")).is_some());
+        let varies = Reference::of(&[answer(200, &long), answer(200, &"z".repeat(100))]).unwrap();
+        assert!(varies.wrong(&answer(200, &"x".repeat(101))).is_none());
+        assert!(varies.wrong(&answer(200, &"x".repeat(50))).is_some());
+        let wild = Reference::of(&[answer(200, &long), answer(200, "z")]).unwrap();
+        assert!(wild.wrong(&answer(200, &"x".repeat(50))).is_none());
+        assert!(Reference::of(&[]).is_none());
+    }
+}
