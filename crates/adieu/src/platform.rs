@@ -214,7 +214,8 @@ impl Surroundings {
     }
 
     /// The lame duck of one who has not said any: a quarter of the grace at most.
-    pub(crate) fn default_lame_duck(self, grace: Duration) -> Duration {
+    #[must_use]
+    pub fn default_lame_duck(self, grace: Duration) -> Duration {
         self.platform.lame_duck().min(grace / 4)
     }
 

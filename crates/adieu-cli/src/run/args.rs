@@ -26,10 +26,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", help_heading = STOP)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) grace: Option<Duration>,
-    /// Go on as before for so long once readiness is off; part of the grace
-    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = STOP)]
+    /// Go on as before for so long once readiness is off; part of the grace [default: 5s in Kubernetes, none elsewhere]
+    #[arg(long, value_name = "TIME", help_heading = STOP)]
     #[arg(value_parser = adieu::parse_duration)]
-    pub(super) pre_stop: Duration,
+    pub(super) pre_stop: Option<Duration>,
     /// Pass a signal on as another, as in term=quit; `none` keeps it from the command
     #[arg(long = "signal", value_name = "FROM=TO", help_heading = STOP)]
     pub(super) signals: Vec<String>,

@@ -28,7 +28,7 @@ pub(crate) struct Term {
 impl Term {
     pub(super) fn new(
         grace: Option<Duration>,
-        pre_stop: Duration,
+        pre_stop: Option<Duration>,
         cloak: bool,
     ) -> Result<Self, String> {
         let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
@@ -46,6 +46,7 @@ impl Term {
         if grace.is_zero() {
             return Err("--grace 0s leaves the command no time to end: give it some".to_owned());
         }
+        let pre_stop = pre_stop.unwrap_or_else(|| surroundings.default_lame_duck(grace));
         if pre_stop >= grace {
             return Err(format!(
                 "--pre-stop {pre_stop:?} leaves nothing of --grace {grace:?}: make the grace longer"

@@ -24,6 +24,16 @@ fn a_service_knows_its_time() {
     assert_eq!(told(&[], &plain), "19000ms none");
 }
 
+/// Where clients come for a while after the stop has begun, somebody waits for them, and it is us.
+#[test]
+fn in_kubernetes_there_is_a_pre_stop() {
+    let kubernetes = [("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
+    assert_eq!(told(&kubernetes, &["--grace", "28s"]), "22000ms 0s");
+    assert_eq!(told(&kubernetes, &["--grace", "8s"]), "5000ms 0s");
+    let none = ["--grace", "28s", "--pre-stop", "0s"];
+    assert_eq!(told(&kubernetes, &none), "27000ms 0s");
+}
+
 /// In the library, where the variable has the last word.
 #[test]
 fn a_lame_duck_comes_from_the_environment() {
