@@ -170,19 +170,27 @@ fn may_install(checkout: &Checkout) -> bool {
         && command::ask(checkout.program("id").arg("-u")).is_ok_and(|id| id == b"0\n")
 }
 
+fn apt(checkout: &Checkout, words: &[&str]) -> Result<(), Failure> {
+    let mut apt = checkout.program("apt-get");
+    command::run(apt.env("DEBIAN_FRONTEND", "noninteractive").args(words))
+}
+
+/// Fetches the lists of what there is anew, where we may: old ones have old versions. Whatever keeps one of them from
+/// being fetched, what is looked for may be in another.
+pub(crate) fn refresh(checkout: &Checkout) {
+    if may_install(checkout) {
+        let _ = apt(checkout, &["update"]);
+    }
+}
+
 /// Tries; whether it worked is seen by looking again.
 fn install(checkout: &Checkout, packages: &[&str]) {
-    let apt = |words: &[&str]| {
-        let mut apt = checkout.program("apt-get");
-        command::run(apt.env("DEBIAN_FRONTEND", "noninteractive").args(words))
-    };
     let mut words = vec!["install", "--yes", "--no-install-recommends"];
     words.extend(packages);
     // A fresh machine has no package lists yet; any other is spared the download.
-    if apt(&words).is_err() {
-        // Whatever keeps one of the lists from being fetched, the package may be in another.
-        let _ = apt(&["update"]);
-        let _ = apt(&words);
+    if apt(checkout, &words).is_err() {
+        refresh(checkout);
+        let _ = apt(checkout, &words);
     }
 }
 

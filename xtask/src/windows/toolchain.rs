@@ -7,8 +7,8 @@ use std::process::Command;
 
 use super::TARGET;
 use crate::checkout::Checkout;
-use crate::command;
 use crate::step::Failure;
+use crate::{command, packages};
 
 pub(crate) enum Toolchain {
     /// The one that everything else is built with has the target.
@@ -85,6 +85,8 @@ fn fetch(checkout: &Checkout, root: &Path) -> Result<(), Failure> {
         let said = command::ask(checkout.program(program).args(words))?;
         Ok::<_, Failure>(String::from_utf8_lossy(&said).into_owned())
     };
+    // An older compiler than ours is of no use.
+    packages::refresh(checkout);
     let found = ask(
         "apt-cache",
         &["search", "--names-only", "^libstd-rust-web-[0-9]"],
