@@ -62,11 +62,12 @@ pub(crate) async fn stops(stage: &mut Stage<'_>, mode: Mode) -> Result<Finding, 
             Err(finding) => return Ok(finding),
         }
     }
+    let stops = if times == 1 { "stop" } else { "stops" };
     let lost = sum.lost() + sum.failed;
     let measured = format!("{lost} of {} lost", sum.sent());
     if lost > stage.threshold.count() {
         let mut finding = Finding::failed(format!(
-            "{lost} of {} requests were lost in {times} stops: {}",
+            "{lost} of {} requests were lost in {times} {stops}: {}",
             sum.sent(),
             classes(&sum)
         ));
@@ -79,7 +80,7 @@ pub(crate) async fn stops(stage: &mut Stage<'_>, mode: Mode) -> Result<Finding, 
         words => format!(" ({words})"),
     };
     Ok(Finding::passed(format!(
-        "{} requests crossed {times} stops and none was lost{also}",
+        "{} requests crossed {times} {stops} and none was lost{also}",
         sum.sent()
     ))
     .measured(measured))
