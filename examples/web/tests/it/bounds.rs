@@ -122,6 +122,8 @@ fn who_is_cut_is_named() {
     half_head.send("GET / HTTP/1.1\r\nho");
     let mut busy = live.connect(Over::Http1);
     busy.ask("/slow?ms=600000");
+    // What came before has been seen when what came after it is answered.
+    assert_eq!(idle[0].get("/").status(), 200);
     live.stop_and_be_refused();
     live.stop();
     half_head.rest_of_it();
