@@ -49,6 +49,7 @@ pub(super) async fn connection<S, B>(
         facts: Arc::clone(&facts),
         is_over: false,
     };
+    // Made here and not handed in: a future that is handed in to be awaited takes its room twice, for every connection.
     #[cfg(feature = "tls")]
     converse(facts, wire, tls, desk).await;
     #[cfg(not(feature = "tls"))]
