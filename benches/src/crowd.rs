@@ -32,18 +32,23 @@ pub async fn ask(
     clients: usize,
     answers: usize,
 ) -> io::Result<Served> {
-    let mut crowd = JoinSet::new();
-    let mut length = None;
+    let mut sockets = Vec::new();
+    let mut length = 0;
     for _ in 0..clients {
         let mut socket = tokio::net::TcpStream::connect(server).await?;
         socket.set_nodelay(true)?;
         socket.write_all(question.0).await?;
         // The first answer tells how long they are.
         let mut answer = vec![0; 64 * 1_024];
-        let read = socket.read(&mut answer).await?;
-        let length = *length.get_or_insert(read);
+        length = socket.read(&mut answer).await?;
+        sockets.push(socket);
+    }
+    // Nobody asks before all are there: what is done before the clock runs would count for the server that accepts slowly.
+    let mut crowd = JoinSet::new();
+    let began = Instant::now();
+    for mut socket in sockets {
         crowd.spawn(async move {
-            answer.truncate(length);
+            let mut answer = vec![0; length];
             let mut times = Vec::with_capacity(answers);
             for _ in 0..answers {
                 let began = Instant::now();
@@ -54,7 +59,6 @@ pub async fn ask(
             io::Result::Ok(times)
         });
     }
-    let began = Instant::now();
     let mut times = Vec::with_capacity(clients * answers);
     while let Some(client) = crowd.join_next().await {
         let client = client.map_err(io::Error::other)??;

@@ -109,6 +109,8 @@ impl Conductor {
         let now = self.core.now();
         match message {
             Message::Note(notice) => self.say(now, notice),
+            #[cfg(feature = "net")]
+            Message::Aside(line) => self.voice.say_aside(line),
             Message::Status => {
                 let status = self.ledger(|ledger| ledger.status(&self.core, now));
                 self.voice.show(status);

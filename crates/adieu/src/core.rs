@@ -30,6 +30,9 @@ pub(crate) enum Message {
     Event(Event),
     /// For the log and the report only.
     Note(Notice),
+    /// For the log only, from the midst of work.
+    #[cfg(feature = "net")]
+    Aside(crate::report::Aside),
     /// Somebody wants to see how it stands.
     Status,
     /// Everything is being loaded anew.
@@ -111,6 +114,8 @@ pub(crate) struct Core {
     /// The listeners, and what becomes of them.
     #[cfg(feature = "net")]
     pub(crate) estate: crate::net::Estate,
+    #[cfg(feature = "net")]
+    pub(crate) asides: crate::report::Asides,
     /// The way to the next process.
     #[cfg(all(unix, feature = "net"))]
     pub(crate) handoff: crate::handoff::HandOff,
@@ -148,6 +153,8 @@ impl Core {
             reloads: crate::reload::Reloads::default(),
             #[cfg(feature = "net")]
             estate: crate::net::Estate::default(),
+            #[cfg(feature = "net")]
+            asides: crate::report::Asides::default(),
             #[cfg(all(unix, feature = "net"))]
             handoff: crate::handoff::HandOff::default(),
             #[cfg(feature = "schedule")]

@@ -87,7 +87,7 @@ impl fmt::Display for InvalidDuration {
 
 impl std::error::Error for InvalidDuration {}
 
-/// A duration for a person: three significant places, one unit.
+/// A duration for a person: three significant places, one unit, or minutes and seconds.
 pub(crate) fn show(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -97,7 +97,13 @@ pub(crate) fn show(duration: Duration) -> String {
         s if s < 1.0 => format!("{:.0} ms", s * 1e3),
         s if s < 10.0 => format!("{s:.2} s"),
         s if s < 100.0 => format!("{s:.1} s"),
-        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 6_000.0 => {
+            let whole = duration.as_secs();
+            match whole % 60 {
+                0 => format!("{} min", whole / 60),
+                rest => format!("{} min {rest} s", whole / 60),
+            }
+        }
         s => format!("{:.0} h", s / 3_600.0),
     }
 }
@@ -143,14 +149,17 @@ mod tests {
 
     #[test]
     fn shows_three_places() {
-        let shown: Vec<_> = [0, 40, 4_200, 42_000, 1_234_000, 12_345_000, 600_000_000]
-            .map(|micros| show(Duration::from_micros(micros)))
-            .into();
-        assert_eq!(
-            shown,
-            [
-                "0 ms", "40 µs", "4.2 ms", "42 ms", "1.23 s", "12.3 s", "10 min"
-            ]
-        );
+        for (micros, shown) in [
+            (0, "0 ms"),
+            (40, "40 µs"),
+            (4_200, "4.2 ms"),
+            (42_000, "42 ms"),
+            (1_234_000, "1.23 s"),
+            (12_345_000, "12.3 s"),
+            (100_000_000, "1 min 40 s"),
+            (600_000_000, "10 min"),
+        ] {
+            assert_eq!(show(Duration::from_micros(micros)), shown);
+        }
     }
 }

@@ -280,7 +280,7 @@ mod platform {
 
     impl Pipe {
         /// This signal is ours, or no more. Has the reader look which are, if it was given as a blocked one, which is rare.
-        /// There is room for the byte: thousands fit, and they are read as they come.
+        /// If there is no room for the byte, the reader looks all the same when it has read what is there.
         fn tell_of(&self, number: i32) {
             if self.inherited.blocks(number) {
                 let _ = (&self.writer).write(&[sys::NO_SIGNAL]);
@@ -297,7 +297,7 @@ mod platform {
 
     fn open_pipe() -> io::Result<&'static Pipe> {
         let (mut reader, writer) = UnixStream::pair()?;
-        // A handler must never wait; if the pipe is full, signals are already on their way.
+        // A handler must never wait.
         writer.set_nonblocking(true)?;
         // A thread has the mask of the one that makes it.
         let inherited = sys::Mask::current();
@@ -305,21 +305,29 @@ mod platform {
             .name("adieu-signals".into())
             .spawn(move || {
                 let mut bytes = [0; 16];
-                while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                    for byte in &bytes[..count] {
-                        let (number, typed) = sys::read_byte(*byte);
-                        let sender = if typed {
-                            Sender::Terminal
-                        } else {
-                            Sender::Process
-                        };
-                        match meaning(number) {
-                            Some(signal) => knock(signal, sender),
-                            None => PIPE.wait().unblock(),
-                        }
+                loop {
+                    match reader.read(&mut bytes) {
+                        Ok(count @ 1..) => bytes[..count].iter().copied().for_each(take_in),
+                        // A handler of somebody else's, who has not asked for calls to go on.
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Ok(_) | Err(_) => return,
                     }
+                    sys::overflowed().for_each(take_in);
                 }
             })?;
         Ok(PIPE.get_or_init(|| Pipe { writer, inherited }))
+    }
+
+    fn take_in(byte: u8) {
+        let (number, typed) = sys::read_byte(byte);
+        let sender = if typed {
+            Sender::Terminal
+        } else {
+            Sender::Process
+        };
+        match meaning(number) {
+            Some(signal) => knock(signal, sender),
+            None => PIPE.wait().unblock(),
+        }
     }
 }

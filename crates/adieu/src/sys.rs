@@ -122,7 +122,7 @@ pub(crate) fn is_open_elsewhere(file: &std::fs::File) -> bool {
 }
 
 /// How many bytes written to a socket its peer has not acknowledged yet; `None` where that cannot be known.
-#[cfg(all(unix, feature = "http"))]
+#[cfg(all(unix, feature = "net"))]
 pub(crate) fn unacknowledged(socket: std::os::fd::BorrowedFd<'_>) -> Option<u32> {
     use std::os::fd::AsRawFd;
     let mut count: libc::c_int = 0;
@@ -259,7 +259,9 @@ pub(crate) fn watch_readable(
 }
 
 #[cfg(unix)]
-pub(crate) use unix::{Disposition, Mask, NO_SIGNAL, install, is_ignored, read_byte, restore};
+pub(crate) use unix::{
+    Disposition, Mask, NO_SIGNAL, install, is_ignored, overflowed, read_byte, restore,
+};
 
 #[cfg(unix)]
 mod unix {
@@ -267,19 +269,69 @@ mod unix {
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
     /// What a signal did before we took it.
     pub(crate) struct Disposition(libc::sigaction);
 
-    /// Where the handler writes. Set once, before the first handler, to a descriptor that is never closed.
-    static PIPE: AtomicI32 = AtomicI32::new(-1);
+    /// From the handlers to the thread that reads: a byte for each signal, in their order.
+    struct Mail {
+        /// Where a handler writes. Set once, before the first handler, to a descriptor that is never closed.
+        pipe: AtomicI32,
+        /// The signals that found the pipe full, which a few hundred fill: a bit for each number from 1 on, of those that
+        /// processes sent and of those that were typed. Like the kernel, it has a signal waiting once or not at all.
+        overflow: [AtomicU64; 2],
+    }
+
+    static MAIL: Mail = Mail::new();
 
     /// Set in the byte of a signal that was typed at the terminal; signal numbers are smaller.
     const TYPED: u8 = 0x80;
 
     /// A byte that no signal writes.
     pub(crate) const NO_SIGNAL: u8 = 0;
+
+    impl Mail {
+        const fn new() -> Self {
+            Self {
+                pipe: AtomicI32::new(-1),
+                overflow: [const { AtomicU64::new(0) }; 2],
+            }
+        }
+
+        /// Never waits, and loses nothing. Called from handlers: only what is async-signal-safe.
+        fn post(&self, byte: u8) {
+            if self.write(byte) {
+                return;
+            }
+            let (number, typed) = read_byte(byte);
+            let bit = 1 << (number - 1);
+            self.overflow[usize::from(typed)].fetch_or(bit, Ordering::SeqCst);
+            // Either there is room by now, and this wakes the reader; or it has yet to read what fills the pipe, and looks
+            // at the rest after that.
+            self.write(NO_SIGNAL);
+        }
+
+        fn write(&self, byte: u8) -> bool {
+            let pipe = self.pipe.load(Ordering::Relaxed);
+            // SAFETY: `write` is async-signal-safe; the descriptor stays open and does not block, the byte is a local.
+            unsafe { libc::write(pipe, (&raw const byte).cast(), 1) == 1 }
+        }
+
+        fn overflowed(&self) -> impl Iterator<Item = u8> {
+            let waiting = |typed: usize| {
+                let bits = self.overflow[typed].swap(0, Ordering::SeqCst);
+                let flag = if typed == 1 { TYPED } else { 0 };
+                (0..64_u8).filter_map(move |bit| (bits >> bit & 1 == 1).then_some((bit + 1) | flag))
+            };
+            waiting(0).chain(waiting(1))
+        }
+    }
+
+    /// The bytes for which there was no room; to be asked for after each look into the pipe.
+    pub(crate) fn overflowed() -> impl Iterator<Item = u8> {
+        MAIL.overflowed()
+    }
 
     /// The signal's number, and whether it was typed at the terminal.
     pub(crate) const fn read_byte(byte: u8) -> (i32, bool) {
@@ -296,8 +348,7 @@ mod unix {
         // SAFETY: with SA_SIGINFO the system passes a pointer to a siginfo that is valid during the call.
         let typed = unsafe { is_typed((*info).si_code) };
         let byte = number.to_le_bytes()[0] | if typed { TYPED } else { 0 };
-        // SAFETY: only async-signal-safe calls: `write` to a non-blocking descriptor that stays open, from a
-        // local byte. `errno` belongs to the interrupted code, so it is put back.
+        // SAFETY: the system's pointer to the thread's own `errno`. It belongs to the interrupted code, so it is put back.
         unsafe {
             #[cfg(any(target_os = "linux", target_os = "emscripten", target_os = "l4re"))]
             let errno = libc::__errno_location();
@@ -306,7 +357,7 @@ mod unix {
             #[cfg(any(target_os = "netbsd", target_os = "openbsd", target_os = "android"))]
             let errno = libc::__errno();
             let saved = *errno;
-            libc::write(PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
+            MAIL.post(byte);
             *errno = saved;
         }
     }
@@ -330,7 +381,7 @@ mod unix {
 
     /// From now on this signal's number arrives as a byte at `pipe`, which is kept open for ever.
     pub(crate) fn install(number: i32, pipe: &'static UnixStream) -> io::Result<Disposition> {
-        PIPE.store(pipe.as_raw_fd(), Ordering::Relaxed);
+        MAIL.pipe.store(pipe.as_raw_fd(), Ordering::Relaxed);
         let before = current(number)?;
         // SAFETY: all-zero is a valid sigaction with an empty mask.
         let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -385,6 +436,40 @@ mod unix {
         if current(number).is_ok_and(|action| action.sa_sigaction == ours) {
             // SAFETY: the action was given to us by the system for this signal.
             unsafe { libc::sigaction(number, &raw const before.0, std::ptr::null_mut()) };
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::io::Read;
+
+        use super::*;
+
+        #[test]
+        fn what_finds_the_pipe_full_is_not_lost() {
+            let (mut reader, writer) = UnixStream::pair().unwrap();
+            writer.set_nonblocking(true).unwrap();
+            reader.set_nonblocking(true).unwrap();
+            let mail = Mail::new();
+            mail.pipe.store(writer.as_raw_fd(), Ordering::Relaxed);
+            let term = 15;
+            let mut posted = 0;
+            while mail.write(term) {
+                posted += 1;
+            }
+            mail.post(term);
+            mail.post(2 | TYPED);
+            mail.post(64);
+            let mut bytes = Vec::new();
+            let over = reader.read_to_end(&mut bytes).unwrap_err();
+            assert_eq!(over.kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(bytes, vec![term; posted]);
+            let left: Vec<_> = mail.overflowed().collect();
+            assert_eq!(left, [term, 64, 2 | TYPED]);
+            assert_eq!(mail.overflowed().count(), 0);
+            mail.post(2);
+            assert_eq!(reader.read(&mut [0; 16]).unwrap(), 1);
+            assert_eq!(mail.overflowed().count(), 0);
         }
     }
 }

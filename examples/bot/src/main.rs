@@ -55,6 +55,8 @@ fn main() -> adieu::Report {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // It would be told with eprintln!, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
     let mut service = adieu::service("bot");
     if let Some(grace) = options.grace {
@@ -70,7 +72,7 @@ async fn setup(app: &mut App, options: Options, address: Address) -> adieu::Resu
     if let Some(address) = options.admin {
         let admin = app.admin(address).await?;
         if let Some(address) = admin.local_addr() {
-            println!("admin on {address}");
+            let _ = writeln!(io::stdout(), "admin on {address}");
         }
     }
     let store = app.store(FileStore::open(options.state)).await?;

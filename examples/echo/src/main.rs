@@ -3,7 +3,7 @@
 //! The handler knows nothing of the stop: when it comes, what the client has sent is read to its end, and then
 //! reading ends as if the client had hung up.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use adieu::Conn;
@@ -32,6 +32,8 @@ fn main() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // It would be told with eprintln!, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
     let mut service = adieu::service("echo");
     if let Some(grace) = options.grace {
@@ -39,7 +41,10 @@ fn main() -> adieu::Report {
     }
     service.run(async move |app: &mut adieu::App| {
         let listener = app.listen("echo", options.listen).await?;
-        let listener = listener.on_listening(|address| println!("listening on {address}"));
+        let listener = listener.on_listening(|address| {
+            // Not println!, which panics when nobody reads it.
+            let _ = writeln!(io::stdout(), "listening on {address}");
+        });
         app.tcp(listener, echo)
             .goodbye("Server is shutting down. Goodbye!\r\n");
         Ok(())

@@ -27,7 +27,12 @@ impl Database {
     }
 
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.is_sqlite() && (self.url.contains(":memory:") || self.url.contains("mode=memory"))
+        let path = self.url.trim_start_matches("sqlite:");
+        let path = path.trim_start_matches("//").split('?').next();
+        // Without a name it is a file of each connection's own, which is gone with it.
+        let has_no_name = path.is_none_or(str::is_empty);
+        self.is_sqlite()
+            && (has_no_name || self.url.contains(":memory:") || self.url.contains("mode=memory"))
     }
 
     /// The type of a key that counts up.
@@ -52,8 +57,10 @@ impl Database {
     pub(crate) fn unreachable(&self, cause: BoxError) -> Unreachable {
         let advice = if self.is_sqlite() {
             "can the file be made and written there?"
-        } else {
+        } else if self.url.starts_with("postgres") {
             "is the server up?"
+        } else {
+            "an address begins with sqlite: or postgres:"
         };
         Unreachable {
             address: without_secrets(&self.url),
@@ -123,6 +130,8 @@ mod tests {
         for (url, in_memory) in [
             ("sqlite::memory:", true),
             ("sqlite://orders?mode=memory", true),
+            ("sqlite://", true),
+            ("sqlite:", true),
             ("sqlite://orders.db", false),
             ("postgres://localhost/memory", false),
         ] {

@@ -13,7 +13,7 @@ mod api;
 mod database;
 mod store;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ fn main() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // It would be told with eprintln!, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
     let mut service = adieu::service("orders");
     if let Some(grace) = options.grace {
@@ -68,7 +70,7 @@ fn main() -> adieu::Report {
 async fn setup(app: &mut App, options: Options) -> adieu::Result {
     let admin = app.admin(&options.admin).await?;
     if let Some(address) = admin.local_addr() {
-        println!("admin on {address}");
+        let _ = writeln!(io::stdout(), "admin on {address}");
     }
 
     let store = app
@@ -94,7 +96,10 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
     app.on_exit("lights", || async { info!("closed: good night") });
 
     let listener = app.listen("api", options.listen).await?;
-    let listener = listener.on_listening(|address| println!("listening on {address}"));
+    let listener = listener.on_listening(|address| {
+        // Not println!, which panics when nobody reads it.
+        let _ = writeln!(io::stdout(), "listening on {address}");
+    });
     let shop = Shop {
         store,
         client,

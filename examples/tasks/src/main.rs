@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // It would be told with eprintln!, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
 
     let report = adieu::service("shop")

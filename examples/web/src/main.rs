@@ -5,7 +5,7 @@
 
 mod routes;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ fn main() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // It would be told with eprintln!, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
     let mut service = adieu::service("web");
     if let Some(grace) = options.grace {
@@ -70,7 +72,7 @@ fn main() -> adieu::Report {
         if let Some(address) = options.admin {
             let admin = app.admin(address).await?;
             if let Some(address) = admin.local_addr() {
-                println!("admin on {address}");
+                let _ = writeln!(io::stdout(), "admin on {address}");
             }
         }
         let motd = app
@@ -88,7 +90,10 @@ fn main() -> adieu::Report {
         if let Some(warm_up) = options.warm_up {
             app.stop().sleep(warm_up).await;
         }
-        let listener = listener.on_listening(|address| println!("listening on {address}"));
+        let listener = listener.on_listening(|address| {
+            // Not println!, which panics when nobody reads it.
+            let _ = writeln!(io::stdout(), "listening on {address}");
+        });
         app.http(listener, routes::router(motd));
         Ok(())
     })
@@ -96,7 +101,9 @@ fn main() -> adieu::Report {
 
 async fn read_motd(file: Option<PathBuf>) -> io::Result<String> {
     match file {
-        Some(file) => tokio::fs::read_to_string(file).await,
+        Some(file) => tokio::fs::read_to_string(&file)
+            .await
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display()))),
         None => Ok("nothing new\n".to_owned()),
     }
 }

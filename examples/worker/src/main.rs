@@ -46,6 +46,8 @@ fn main() -> adieu::Report {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // It would be told with eprintln!, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
     let mut service = adieu::service("worker");
     if let Some(grace) = flags.grace {

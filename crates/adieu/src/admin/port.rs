@@ -89,7 +89,7 @@ impl<'app> Admin<'app> {
             .aside()
             .await?;
         let local = listener.local_addr();
-        let listening = listener.open()?;
+        let listening = listener.open().await?;
         if let Some(address) = local.filter(|local| !local.ip().is_loopback() && !self.exposed) {
             core.note(Notice::AdminExposed { address });
         }

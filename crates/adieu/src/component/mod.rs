@@ -7,6 +7,8 @@ pub(crate) mod http;
 #[cfg(feature = "state")]
 mod poller;
 mod resource;
+#[cfg(feature = "net")]
+mod stall;
 #[cfg(feature = "state")]
 mod store;
 mod task;

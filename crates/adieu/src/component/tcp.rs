@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use super::stall::Stall;
 use super::task::launch;
 use super::{BoxFuture, Ending};
 use crate::app::App;
@@ -38,6 +39,8 @@ type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
 const PARTING: Duration = Duration::from_millis(200);
 /// How long a client that never pauses is read in a stop.
 const UNPAUSED: Duration = Duration::from_millis(500);
+/// How long a client that takes nothing of what is written may hold a stop.
+const STALL: Duration = Duration::from_secs(2);
 /// How long the goodbye may take to go out to a client that does not read.
 const SPEAKING: Duration = Duration::from_secs(2);
 
@@ -108,6 +111,7 @@ impl<'app> TcpPart<'app> {
                 server: Arc::clone(&ours),
                 wire: wire.clone(),
                 bell: Bell::default(),
+                writer: Bell::default(),
             });
             let (handler, goodbye, minded) =
                 (Arc::clone(&handler), goodbye.clone(), Arc::clone(&guest));
@@ -154,12 +158,23 @@ impl Drop for TcpPart<'_> {
 struct TcpGuest {
     server: Arc<Server>,
     wire: Wire,
+    /// Rings for whoever reads.
     bell: Bell,
+    /// Rings for whoever waits to write.
+    writer: Bell,
+}
+
+/// Whether the client has gone, or was cut off.
+fn is_departure(error: &(dyn std::error::Error + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(kind, Some(BrokenPipe | ConnectionAborted | ConnectionReset))
 }
 
 impl Guest for TcpGuest {
     fn nudge(&self) {
         self.bell.ring();
+        self.writer.ring();
     }
 
     fn doing(&self) -> String {
@@ -218,11 +233,20 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         stop,
         reader: None,
         owed: None,
+        stall: None,
     };
     let ended = handler(conn).await;
     in_hand.over = true;
     if let Err(error) = ended {
-        tracing::warn!(target: "adieu", peer = guest.wire.peer(), %error, "a connection failed");
+        let peer = guest.wire.peer();
+        guest.server.core.aside(move || {
+            // That clients go away is everyday life, and no reason to fill a log.
+            if is_departure(&*error) {
+                tracing::debug!(target: "adieu", peer, %error, "a connection failed");
+            } else {
+                tracing::warn!(target: "adieu", peer, %error, "a connection failed");
+            }
+        });
     }
     let returned = lender.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut stream) = returned.filter(|_| guest.server.tide() >= Tide::Linger) else {
@@ -251,8 +275,8 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
 ///
 /// When the service stops, reading goes on until everything the client had sent is read, and then ends as if
 /// the client had hung up: a handler that reads to the end needs to know nothing of the stop. A client that never
-/// pauses is read for half a second more, and no further than that once all it had sent before is read. One that wants
-/// to know has [`Conn::stop`].
+/// pauses is read for half a second more, and no further than that once all it had sent before is read; writing to one
+/// that takes nothing for two seconds fails. One that wants to know has [`Conn::stop`].
 pub struct Conn {
     stream: Option<Stream>,
     /// Where the stream goes back to when the handler drops the connection, for the goodbye.
@@ -263,6 +287,8 @@ pub struct Conn {
     reader: Option<Waker>,
     /// What the client had sent before the stop, and was not read yet when the first look at it was taken.
     owed: Option<u64>,
+    /// A write under way that does not go on.
+    stall: Option<Stall>,
 }
 
 impl Conn {
@@ -298,6 +324,38 @@ impl Conn {
         let wire = &self.guest.wire;
         let owed = *self.owed.get_or_insert_with(|| wire.unread());
         owed == 0 && server.since(Tide::Linger) > server.bounded(UNPAUSED)
+    }
+
+    /// A write or flush, which fails in a stop if the client takes nothing for a while.
+    fn unless_stalled<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stall = None;
+            return written;
+        }
+        let TcpGuest {
+            server,
+            wire,
+            writer,
+            ..
+        } = &*self.guest;
+        // Before the look at the tide: whoever turns it afterwards rings.
+        writer.listen(cx);
+        if server.tide() < Tide::Linger {
+            return Poll::Pending;
+        }
+        let stall = self.stall.get_or_insert_with(|| Stall::new(wire));
+        if !stall.is_over(wire, server.bounded(STALL), cx) {
+            return Poll::Pending;
+        }
+        server.count_closed("with a stalled reader", false, || wire.peer());
+        // Nor would it hear the goodbye.
+        self.stream = None;
+        let why = "the client does not read, and the service stops";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
@@ -348,11 +406,13 @@ impl AsyncWrite for Conn {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream()?.poll_write(cx, bytes)
+        let written = self.stream()?.poll_write(cx, bytes);
+        self.unless_stalled(written, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream()?.poll_flush(cx)
+        let flushed = self.stream()?.poll_flush(cx);
+        self.unless_stalled(flushed, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

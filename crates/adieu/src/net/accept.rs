@@ -164,7 +164,9 @@ impl Server {
     /// way makes room now, and not only after the linger.
     pub(super) fn make_room(&self) {
         self.closed().shortages += 1;
-        self.turn(Tide::Ebb);
+        if self.tide() < Tide::Ebb {
+            self.turn(Tide::Ebb);
+        }
     }
 
     /// Runs a connection as tracked work; its end is told by the guest itself.
@@ -210,7 +212,7 @@ impl Server {
         if let Some(provenance) = listener.provenance() {
             self.note(provenance);
         }
-        let listening = listener.open()?;
+        let listening = listener.open().await?;
         self.bear_witness();
         #[cfg(feature = "admin")]
         self.open_for_census();
@@ -292,7 +294,9 @@ impl Server {
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
                         if !std::mem::replace(&mut is_short, true) {
-                            tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
+                            self.core.aside(move || {
+                                tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
+                            });
                             self.closed().shortages += 1;
                         }
                         let _ = stop.until(self.crowd.breath()).await;

@@ -118,6 +118,9 @@ fn process_with(inode: u64) -> Option<String> {
     processes.flatten().find_map(|process| {
         let pid: u32 = process.file_name().to_str()?.parse().ok()?;
         has_open(&process.path(), &link).then(|| {
+            if pid == std::process::id() {
+                return format!("another listener of this very process (pid {pid})");
+            }
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
             format!("{} (pid {pid})", name.trim())
         })

@@ -74,8 +74,8 @@ impl Listen {
     /// Dropping it while a name is resolved leaves nothing behind.
     async fn bind(self) -> Result<Listener, Error> {
         let name: Arc<str> = Arc::from(&*self.name);
-        let failed = |cause: io::Error, at: Option<Place>| {
-            refused(&name, self.address.clone(), at.as_ref(), cause)
+        let failed = async |cause: io::Error, at: Option<Place>| {
+            refused(&name, self.address.clone(), at, cause).await
         };
         #[cfg(feature = "tls")]
         let tls = match &self.tls {
@@ -87,14 +87,16 @@ impl Listen {
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
                     // The kernel would make one up.
-                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into(), None)),
+                    Some("") => return Err(failed(io::ErrorKind::InvalidInput.into(), None).await),
                     Some(path) => match platform::bind_unix(path.as_ref()) {
                         Ok(socket) => (Bound::Unix(socket), Some(path.into())),
-                        Err(cause) => return Err(failed(cause, Some(Place::Unix(path.into())))),
+                        Err(cause) => {
+                            return Err(failed(cause, Some(Place::Unix(path.into()))).await);
+                        }
                     },
                     None => match bind_tcp(&self.address).await {
                         Ok(bound) => (bound, None),
-                        Err((cause, at)) => return Err(failed(cause, at.map(Place::Tcp))),
+                        Err((cause, at)) => return Err(failed(cause, at.map(Place::Tcp)).await),
                     },
                 };
                 let name = self.name.to_string();
@@ -200,7 +202,7 @@ impl Listener {
     /// ```
     /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
     /// let api = app.listen("api", "127.0.0.1:0").await?;
-    /// let api = api.on_listening(|address| println!("listening on {address}"));
+    /// let api = api.on_listening(|address| tracing::info!("listening on {address}"));
     /// # app.tcp(api, |_conn| async {});
     /// # Ok(()) }
     /// ```
@@ -220,11 +222,15 @@ impl Listener {
     }
 
     /// Begins to listen. Whoever bound the address as well, and was faster, has it: binding has not settled that.
-    pub(crate) fn open(self) -> Result<Listening, Error> {
+    ///
+    /// Dropped half-way, it has failed already.
+    pub(crate) async fn open(self) -> Result<Listening, Error> {
         let (name, place) = (self.name.clone(), self.at());
         let address = place.as_ref().map_or_else(String::new, Place::to_string);
-        self.listen(&address)
-            .map_err(|cause| refused(&name, address, place.as_ref(), cause))
+        match self.listen(&address) {
+            Ok(listening) => Ok(listening),
+            Err(cause) => Err(refused(&name, address, place, cause).await),
+        }
     }
 
     fn listen(mut self, address: &str) -> io::Result<Listening> {
@@ -255,12 +261,17 @@ impl fmt::Debug for Listener {
 }
 
 /// The error of a listener that could not be had: with whoever holds the address, if somebody does.
-fn refused(name: &str, address: String, at: Option<&Place>, cause: io::Error) -> Error {
+async fn refused(name: &str, address: String, at: Option<Place>, cause: io::Error) -> Error {
     let is_taken = cause.kind() == io::ErrorKind::AddrInUse;
+    let holder = match at.filter(|_| is_taken) {
+        // A look at every process there is, which takes its time on a large machine.
+        Some(at) => tokio::task::spawn_blocking(move || holder::of(&at)).await,
+        None => Ok(None),
+    };
     Error::new(ErrorKind::Listen {
         name: name.into(),
         address,
-        holder: at.filter(|_| is_taken).and_then(holder::of),
+        holder: holder.ok().flatten(),
         cause,
     })
 }
@@ -284,6 +295,9 @@ pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<Cow<'stati
             "this machine does not have that address: 0.0.0.0 is all it has"
         }
         io::ErrorKind::NotFound if is_file => "make its directory first",
+        io::ErrorKind::NotFound => {
+            "there is no such host: an address is HOST:PORT, as in 127.0.0.1:8080, or unix:PATH"
+        }
         io::ErrorKind::PermissionDenied if is_file => "its directory is not ours to write in",
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 need CAP_NET_BIND_SERVICE: choose one above"
@@ -305,10 +319,17 @@ async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>
         let nobody = io::Error::new(io::ErrorKind::InvalidInput, "the address has no host");
         return Err((nobody, None));
     }
-    let addresses = tokio::net::lookup_host(address).await;
+    // The system's own error says neither kind nor what an address looks like.
+    let addresses = tokio::net::lookup_host(address).await.map_err(|error| {
+        let kind = match error.kind() {
+            io::ErrorKind::InvalidInput => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::NotFound,
+        };
+        (io::Error::new(kind, error), None)
+    });
     let nothing = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
     let mut last = (nothing, None);
-    for address in addresses.map_err(|error| (error, None))? {
+    for address in addresses? {
         match bind_one(address) {
             Ok(socket) => return Ok(Bound::Tcp(socket)),
             Err(error) => last = (error, Some(address)),

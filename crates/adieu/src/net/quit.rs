@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use super::accept::Server;
 use super::estate::Keeper;
 use super::listen::{Acceptor, Listening};
-use super::platform::UnixStream;
+use super::platform::{SHORTAGES, UnixStream};
 use super::wire::Wire;
 
 /// How a listener was taken away; stands in the report.
@@ -54,7 +55,7 @@ const DECISION: Duration = Duration::from_secs(1);
 /// The queue counts as quiet after this long without a connection: longer than most round trips, because the
 /// last step of a handshake may still be on its way.
 const QUIET: Duration = Duration::from_millis(150);
-/// Emptying ends after this long in any case.
+/// Emptying ends after this long in any case, but for want of descriptors.
 const CAP: Duration = Duration::from_secs(1);
 
 static CLOAKS: OnceLock<bool> = OnceLock::new();
@@ -98,6 +99,22 @@ impl Acceptor {
             }
         }
     }
+
+    /// Hands over all that are in the queue, and says how many; an error if somebody is there and cannot be accepted.
+    fn take_all(&self, mut serve: impl FnMut(Wire)) -> io::Result<usize> {
+        let mut count = 0;
+        loop {
+            match self.accept_now() {
+                Ok(wire) => {
+                    serve(wire);
+                    count += 1;
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
 impl Listening {
@@ -133,7 +150,7 @@ impl Listening {
     ///
     /// One that another process goes on with is neither hidden nor emptied.
     ///
-    /// Dropped half-way, the listener closes at once.
+    /// Dropped half-way, the listener closes at once, and whoever is known to be in its queue is named.
     pub(super) async fn quit(
         mut self,
         had_traffic: bool,
@@ -145,45 +162,68 @@ impl Listening {
         if matches!(way, Way::Left(_)) {
             return way;
         }
-        let mut wait = had_traffic;
-        loop {
-            match self.acceptor.accept_now() {
-                Ok(wire) => serve(wire),
-                Err(error) if is_passing(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Somebody is there, and there is no descriptor for it yet.
-                Err(_) => {
-                    server.make_room();
-                    wait = true;
-                    break;
-                }
-            }
-            wait = true;
-        }
-        let emptying = async {
-            // `accept` is cancel-safe: a connection is either handed out or still in the queue.
-            let quiet = server.bounded(QUIET);
-            while let Ok(accepted) = tokio::time::timeout(quiet, self.accept()).await {
-                match accepted {
-                    Ok(wire) => serve(wire),
-                    Err(error) if is_passing(&error) => {}
-                    Err(_) => {
-                        server.make_room();
-                        server.crowd.breath().await;
-                    }
-                }
-            }
+        let (quiet, cap) = (server.bounded(QUIET), server.bounded(CAP));
+        let mut until = Instant::now() + cap;
+        let mut is_quiet = !had_traffic;
+        let mut left = LeftBehind {
+            server,
+            since: None,
         };
-        if !wait {
-            return way;
+        loop {
+            // Also after a quiet time: on a busy machine the timer may be the first to be heard.
+            match self.acceptor.take_all(&mut serve) {
+                Ok(0) if is_quiet => return way,
+                Ok(_) => left.since = None,
+                // Somebody is there, and there is no descriptor for it yet: that ends with the drain at the latest.
+                Err(error) if is_shortage(&error) => {
+                    left.since.get_or_insert_with(Instant::now);
+                    is_quiet = false;
+                    server.make_room();
+                    server.crowd.breath().await;
+                    until = Instant::now() + cap;
+                    continue;
+                }
+                // Somebody has taken the listener away already.
+                Err(_) => return way,
+            }
+            let now = Instant::now();
+            if now >= until {
+                return way;
+            }
+            // `accept` is cancel-safe: a connection is either handed out or still in the queue.
+            match tokio::time::timeout_at(until.min(now + quiet), self.accept()).await {
+                Ok(Ok(wire)) => {
+                    serve(wire);
+                    is_quiet = false;
+                }
+                // The next look at the queue tells what it means.
+                Ok(Err(_)) => is_quiet = false,
+                Err(_) => is_quiet = true,
+            }
         }
-        let _ = tokio::time::timeout(server.bounded(CAP), emptying).await;
-        // On a busy machine the timer may be the first to be heard: what came meanwhile is not to be reset.
-        while let Ok(wire) = self.acceptor.accept_now() {
-            serve(wire);
-        }
-        way
     }
+}
+
+/// Names those that are still in the queue when the drain is over, if it is known that there are any.
+struct LeftBehind<'server> {
+    server: &'server Server,
+    since: Option<Instant>,
+}
+
+impl Drop for LeftBehind<'_> {
+    fn drop(&mut self) {
+        if let Some(since) = self.since {
+            let what = "connections in the queue of the listener: no descriptor was left for them";
+            self.server.lose(what.to_owned(), since.elapsed());
+        }
+    }
+}
+
+/// An error that is over when somebody gives back what he has.
+fn is_shortage(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|code| SHORTAGES.contains(&code))
 }
 
 /// An error of one connection that gave up in the queue, and not of the listener.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::stream::Stream;
 use super::wire::Wire;
@@ -101,14 +101,30 @@ fn read(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<TlsAcceptor, 
     if chain.is_empty() {
         return Err(failed(certificate, "it holds no certificate".into()));
     }
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, error.into()))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+        pem::Error::NoItemsFound => failed(
+            key,
+            "it holds no private key that can be read: one in PEM without a password is needed"
+                .into(),
+        ),
+        error => failed(key, error.into()),
+    })?;
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(certificate, error.into()))?
         .with_no_client_auth()
         .with_single_cert(chain, secret)
-        .map_err(|error| failed(key, error.into()))?;
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                let of = certificate.display();
+                failed(
+                    key,
+                    format!("it is not the key of the certificate in {of}").into(),
+                )
+            }
+            error => failed(key, error.into()),
+        })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -81,7 +81,6 @@ impl Wire {
     }
 
     /// How much of what was written the other end has not taken yet; 0 where that cannot be known.
-    #[cfg(feature = "http")]
     pub(crate) fn unacknowledged(&self) -> u32 {
         super::platform::unacknowledged(&self.sock_ref()).unwrap_or(0)
     }

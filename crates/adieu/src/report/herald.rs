@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
+#[cfg(feature = "net")]
+use super::aside::Aside;
 use super::log::log;
 use super::notice::Notice;
 use crate::publish::{Publisher, complain};
@@ -38,6 +40,8 @@ impl Herald {
 
 pub(crate) enum Saying {
     Notices(Vec<Notice>),
+    #[cfg(feature = "net")]
+    Aside(Aside),
     Status(String),
     Report(Arc<Publisher>),
 }
@@ -64,6 +68,8 @@ impl Voice {
                 for saying in told {
                     match saying {
                         Saying::Notices(notices) => notices.iter().for_each(|it| speaker.say(it)),
+                        #[cfg(feature = "net")]
+                        Saying::Aside(line) => line.say(),
                         Saying::Status(text) => complain(format_args!("{text}")),
                         Saying::Report(publisher) => publisher.print(),
                     }
@@ -80,6 +86,16 @@ impl Voice {
             Self::Here(herald) => notices.iter().for_each(|it| herald.say(it)),
             // The thread ends after its sender, never before.
             Self::Away(tell, _) => drop(tell.send(Saying::Notices(notices))),
+            Self::Silent => {}
+        }
+    }
+
+    /// Says a line from the midst of work.
+    #[cfg(feature = "net")]
+    pub(crate) fn say_aside(&self, line: Aside) {
+        match self {
+            Self::Here(_) => line.say(),
+            Self::Away(tell, _) => drop(tell.send(Saying::Aside(line))),
             Self::Silent => {}
         }
     }

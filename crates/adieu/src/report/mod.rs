@@ -1,5 +1,7 @@
 //! What is said about a life: typed notices while it lasts, one total report at its end.
 
+#[cfg(feature = "net")]
+mod aside;
 mod condition;
 mod herald;
 mod json;
@@ -10,6 +12,8 @@ mod status;
 mod summary;
 mod text;
 
+#[cfg(feature = "net")]
+pub(crate) use aside::{Aside, Asides};
 #[cfg(feature = "admin")]
 pub(crate) use condition::Condition;
 pub(crate) use herald::{Herald, Listener, Voice};

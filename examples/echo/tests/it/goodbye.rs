@@ -4,6 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::server::{GOODBYE, Server};
 
@@ -87,4 +88,26 @@ async fn a_client_that_never_pauses_is_not_read_for_ever() {
     server.end().await;
     writing.await.unwrap();
     reading.await.unwrap();
+}
+
+/// It hears nothing, and holds nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_is_not_waited_for() {
+    let mut server = Server::start().await;
+    let mut deaf = TcpStream::connect(server.address).await.unwrap();
+    // Until there is no room for more on either way: the server waits to write, and reads no further.
+    let lines = "a line\n".repeat(10_000);
+    let blocked = std::time::Duration::from_secs(1);
+    while let Ok(written) = timeout(blocked, deaf.write_all(lines.as_bytes())).await {
+        written.expect("the server is there");
+    }
+    server.subject.terminate().unwrap();
+    let end = server.end().await;
+    let took = end.took.expect("it was asked to");
+    assert!(took < std::time::Duration::from_secs(15), "{took:?}");
+    assert!(
+        end.errors.contains("the client does not read"),
+        "{}",
+        end.errors
+    );
 }

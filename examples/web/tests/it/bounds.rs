@@ -1,5 +1,6 @@
 //! Nobody holds the drain, however short it is, and nobody who goes is without a name.
 
+use std::io::Write;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
 use crate::client::{Client, Over};
-use crate::h2::H2;
+use crate::h2::{DATA, H2, PING};
 use crate::own::Own;
 use crate::web::Web;
 
@@ -133,4 +134,47 @@ fn who_is_cut_is_named() {
         .loses(&["GET /slow from "])
         .loses(&["connection idle"])
         .loses(&["connection with half a request head", &peer(&half_head)]);
+}
+
+/// It is alive, and its upload has stalled all the same.
+#[test]
+fn a_client_that_only_pings_holds_nobody() {
+    let mut live = Web::new().start();
+    let mut h2 = H2::connect(&live, Over::Http2);
+    h2.ask(1, "/upload", false);
+    h2.frame(DATA, 0, 1, b"0123456789");
+    live.stop();
+    // One after the other, each when the last is answered, for as long as there is a connection.
+    let ping = [0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let mut socket = h2
+        .client
+        .socket
+        .try_clone()
+        .expect("a socket can be shared");
+    while socket.write_all(&ping).is_ok() && h2.next().is_some() {}
+    live.finish()
+        .exits(0)
+        .within_ms(2_500)
+        .loses_nothing()
+        .notes_that(&["stalled upload", "POST /upload for "]);
+}
+
+/// A request names itself; the connection that it came on is not lost besides.
+#[test]
+fn a_stream_that_is_cut_is_named_once() {
+    let mut live = Web::new().grace("1s").start();
+    let mut clients = [(); 6].map(|()| H2::connect(&live, Over::Http2));
+    for h2 in &mut clients {
+        h2.ask(1, "/slow?ms=600000", true);
+        h2.ask(3, "/slow?ms=600000", true);
+    }
+    live.stop();
+    let ended = live.finish();
+    ended.exits(3);
+    let lost = ended.report["lost"].as_array().into_iter().flatten();
+    let names: Vec<_> = lost.filter_map(|loss| loss["name"].as_str()).collect();
+    assert!(!names.is_empty(), "{ended:?}");
+    for name in names {
+        assert!(name.starts_with("GET /slow from "), "{name}: {ended:?}");
+    }
 }

@@ -100,3 +100,35 @@ fn the_queue_is_served_also_without_descriptors() {
         .loses_nothing()
         .notes_that(&["short of descriptors"]);
 }
+
+/// However long those take that are in: their places are given to the next, one after the other.
+#[test]
+fn the_queue_waits_for_descriptors_as_long_as_the_drain_lasts() {
+    let mut live = Web::new().descriptors(64).start();
+    let mut crowd: Vec<_> = (0..150).map(|_| live.connect(Over::Http1)).collect();
+    for client in &mut crowd {
+        client.ask("/slow?ms=700");
+    }
+    live.stop();
+    for client in &mut crowd {
+        assert_eq!(client.answer().status(), 200);
+    }
+    live.finish()
+        .exits(0)
+        .loses_nothing()
+        .notes_that(&["short of descriptors"]);
+}
+
+#[test]
+fn whoever_is_left_in_the_queue_is_named() {
+    let mut live = Web::new().descriptors(64).grace("2s").start();
+    let mut crowd: Vec<_> = (0..100).map(|_| live.connect(Over::Http1)).collect();
+    for client in &mut crowd {
+        client.ask("/slow?ms=600000");
+    }
+    live.stop();
+    live.finish()
+        .exits(3)
+        .within_ms(2_000)
+        .loses(&["in the queue of the listener", "no descriptor"]);
+}

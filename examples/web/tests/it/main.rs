@@ -17,5 +17,6 @@ mod manners;
 mod states;
 mod streams;
 mod terminal;
+mod unread;
 mod upgrades;
 mod uploads;

@@ -103,3 +103,44 @@ fn a_lame_duck_serves_new_http2_clients_before_it_sends_them_elsewhere() {
             .closes_nobody_else();
     });
 }
+
+/// Also one that has connected in advance, a moment ago, and asks for nothing.
+#[test]
+fn a_lame_duck_sends_an_http2_client_elsewhere_that_has_not_asked() {
+    let mut live = Web::new().lame_duck("4s").start();
+    let mut quiet = H2::connect(&live, Over::Http2);
+    live.stop();
+    quiet.expect("the announcement", |frame| {
+        frame.last_stream() == Some(NO_LIMIT)
+    });
+    // The lame duck is not over yet.
+    assert_eq!(live.connect(Over::Http1).get("/").status(), 200);
+    live.finish().exits(0).loses_nothing();
+}
+
+/// One that has asked to keep the connection is told that it goes, and not both.
+#[test]
+fn an_old_client_is_told_to_close_and_nothing_else() {
+    let mut live = Web::new().start();
+    let mut client = live.connect(Over::Http1);
+    client.send("GET /slow?ms=1000 HTTP/1.0\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n");
+    live.stop_and_be_refused();
+    let answer = client.answer();
+    assert_eq!(answer.status(), 200);
+    let said = answer.head.to_lowercase();
+    assert!(said.contains("connection: close\r\n"), "{answer:?}");
+    assert!(!said.contains("keep-alive"), "{answer:?}");
+    client.is_closed();
+    live.finish().exits(0).loses_nothing();
+}
+
+#[test]
+fn half_a_preface_has_one_answer() {
+    let mut live = Web::new().start();
+    let mut client = live.connect(Over::Http1);
+    client.send("PRI * HTTP/2.0\r\n\r\nSM");
+    live.stop();
+    let said = String::from_utf8_lossy(&client.rest_of_it()).into_owned();
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
+    live.finish().exits(0);
+}

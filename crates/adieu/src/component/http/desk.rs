@@ -107,9 +107,10 @@ where
             Ok(polled) => ready!(polled),
             Err(payload) => {
                 let panic = panics::describe(payload);
-                let place = panic.place.as_deref().unwrap_or("?");
-                tracing::error!(target: "adieu", place, "a request handler {panic}");
-                Err(Broken)
+                Err(Broken(Box::new(move || {
+                    let place = panic.place.as_deref().unwrap_or("?");
+                    tracing::error!(target: "adieu", place, "a request handler {panic}");
+                })))
             }
         };
         let Some(in_hand) = this.in_hand.take() else {
@@ -124,7 +125,8 @@ where
             && !facts.has_more();
         let mut response = match result {
             Ok(response) => dress(response, in_hand),
-            Err(Broken) => {
+            Err(Broken(why)) => {
+                facts.server.core.aside(why);
                 let mut response = Response::new(Reply::text(b"Internal Server Error\n", in_hand));
                 *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 response
@@ -134,13 +136,17 @@ where
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
+            if *this.version == Version::HTTP_10 {
+                // Else the protocol adds that it keeps the connection, for a client that has asked for it.
+                *response.version_mut() = Version::HTTP_10;
+            }
         }
         Poll::Ready(Ok(response))
     }
 }
 
-/// The service has failed or panicked; it was said.
-struct Broken;
+/// The service has failed or panicked, and what is to be said of it.
+struct Broken(Box<dyn FnOnce() + Send>);
 
 fn poll_state<S, F, B>(
     mut state: Pin<&mut State<S, F>>,
@@ -153,8 +159,9 @@ where
 {
     let broken = |error: S::Error| {
         let error: BoxError = error.into();
-        tracing::error!(target: "adieu", %error, "a service failed to answer");
-        Broken
+        Broken(Box::new(move || {
+            tracing::error!(target: "adieu", %error, "a service failed to answer");
+        }))
     };
     loop {
         let answer = match state.as_mut().project() {

@@ -74,12 +74,12 @@ fn now_ms() -> u64 {
 }
 
 impl Facts {
-    pub(super) fn new(server: Arc<Server>, wire: Wire, limits: Arc<Limits>) -> Self {
+    pub(super) fn new(server: Arc<Server>, wire: Wire, limits: Arc<Limits>, first: Stage) -> Self {
         Self {
             server,
             wire,
             limits,
-            track: Track::new(now_ms()),
+            track: Track::new(now_ms(), first),
             bell: Bell::default(),
             reader: Bell::default(),
             writer: Bell::default(),
@@ -100,12 +100,12 @@ impl Facts {
         self.track.enter(stage, now_ms());
     }
 
-    pub(super) fn read(&self, bytes: usize, heads: u32, in_body: bool) {
-        self.track.read(now_ms(), bytes, heads, in_body);
+    pub(super) fn read(&self, bytes: usize, heads: u32, in_body: bool, work: bool) {
+        self.track.read(now_ms(), bytes, heads, in_body, work);
     }
 
-    pub(super) fn wrote(&self) {
-        self.track.wrote(now_ms());
+    pub(super) fn wrote(&self, work: bool) {
+        self.track.wrote(now_ms(), work);
     }
 
     pub(super) fn cannot_write(&self) {
@@ -287,8 +287,15 @@ impl Facts {
             all_taken,
             most: self.server.bounded(Duration::MAX / 4),
         };
+        // An HTTP/2 client that asks for nothing is told to go elsewhere then, if somebody looks.
+        let hesitation = match tide {
+            Tide::Turning if self.stage() == Stage::Http2 => self.track.hesitates_in(now_ms),
+            _ => None,
+        };
+        let look = if all_taken { Duration::MAX } else { look };
+        let look = look.min(hesitation.unwrap_or(Duration::MAX));
         let verdict = match self.track.verdict(&self.limits, moment) {
-            Verdict::Wait(Some(left)) if !all_taken => Verdict::Wait(Some(left.min(look))),
+            Verdict::Wait(Some(left)) => Verdict::Wait(Some(left.min(look))),
             verdict => verdict,
         };
         (verdict, now_ms)
@@ -366,7 +373,9 @@ impl Facts {
     /// Names a connection that is cut at the end of the drain, if none of its requests was under way.
     pub(super) fn lose(&self) {
         let state = self.state();
-        if state == State::Parting || self.has_lost.load(Relaxed) {
+        // Requests name themselves, also those whose own tasks are dropped after this one.
+        let has_named = self.has_lost.load(Relaxed) || !self.errands().under_way.is_empty();
+        if state == State::Parting || has_named {
             return;
         }
         // One line for all that had nothing under way.

@@ -35,6 +35,7 @@ pub use limits::Limits;
 use desk::Desk;
 pub(crate) use enclosed::Enclosure;
 use facts::Facts;
+use track::Stage;
 
 /// An HTTP server about to start: it does at the end of the statement that makes it, and accepts once `setup`
 /// has returned. Made by [`App::http`](crate::App::http).
@@ -61,13 +62,16 @@ impl<'app> HttpPart<'app> {
         let start: Start = Box::new(move |server, limits, listener| {
             #[cfg(feature = "tls")]
             let tls = listener.tls.clone();
+            #[cfg(feature = "tls")]
+            let first = tls.as_ref().map_or(Stage::Detecting, |_| Stage::Handshake);
             #[cfg(not(feature = "tls"))]
-            let _ = listener;
+            let (_, first) = (listener, Stage::Detecting);
             Box::new(move |wire: Wire| {
                 let facts = Arc::new(Facts::new(
                     Arc::clone(&server),
                     wire.clone(),
                     Arc::clone(&limits),
+                    first,
                 ));
                 let desk = Desk::new(service.clone(), Arc::clone(&facts));
                 #[cfg(feature = "tls")]

@@ -173,9 +173,17 @@ impl Observed {
         }
     }
 
-    fn written(&self, result: &Poll<io::Result<usize>>) {
+    fn written(&mut self, bytes: &[io::IoSlice<'_>], result: &Poll<io::Result<usize>>) {
         match result {
-            Poll::Ready(Ok(_)) => self.facts.wrote(),
+            Poll::Ready(Ok(count)) => {
+                let mut work = self.streams.is_none();
+                if let Some(streams) = &mut self.streams {
+                    first(bytes, *count, |part| work |= streams.written(part));
+                }
+                self.facts.wrote(work);
+                // What the protocol says after we have hung up is the last word.
+                self.last_word = b"";
+            }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.facts.cannot_write(),
         }
@@ -260,16 +268,13 @@ impl AsyncRead for Observed {
         ready!(this.stream(|stream| stream.poll_read(cx, buf)))?;
         let read = &buf.filled()[before..];
         if !read.is_empty() {
-            let heads = match &mut this.streams {
-                Some(streams) => {
-                    streams.read(read);
-                    0
-                }
-                None if upgraded => 0,
-                None => this.heads.ended_in(read),
+            let (heads, work) = match &mut this.streams {
+                Some(streams) => (0, streams.read(read)),
+                None if upgraded => (0, true),
+                None => (this.heads.ended_in(read), true),
             };
             let in_body = this.heads.is_in_body();
-            this.facts.read(read.len(), heads, in_body);
+            this.facts.read(read.len(), heads, in_body, work);
         }
         Poll::Ready(Ok(()))
     }
@@ -301,10 +306,7 @@ impl AsyncWrite for Observed {
                 None => this.stream(|stream| stream.poll_write_vectored(cx, bytes)),
             },
         };
-        this.written(&result);
-        if let (Some(streams), Poll::Ready(Ok(count))) = (&mut this.streams, &result) {
-            first(bytes, *count, |part| streams.written(part));
-        }
+        this.written(bytes, &result);
         result
     }
 

@@ -5,6 +5,9 @@
 //! it, every stream above was not, and may be sent again.
 
 const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 /// What a client begins with.
 const PREFACE: u32 = 24;
@@ -37,10 +40,17 @@ impl Frames {
         self.skip == 0 && self.count == 0
     }
 
-    /// Tells of every frame that begins: its kind and its stream.
-    fn advance(&mut self, mut bytes: &[u8], mut begins: impl FnMut(u8, u32)) {
+    /// Whether the frame under way moves a request or an answer on. A client that has stalled may well go on to ping.
+    const fn is_work(&self) -> bool {
+        !matches!(self.header[3], PRIORITY | SETTINGS | PING | GOAWAY)
+    }
+
+    /// Tells of every frame that begins: its kind and its stream. Whether any of the bytes were work.
+    fn advance(&mut self, mut bytes: &[u8], mut begins: impl FnMut(u8, u32)) -> bool {
+        let mut work = false;
         while !bytes.is_empty() {
             if self.skip > 0 {
+                work |= self.is_work();
                 let passed =
                     usize::try_from(self.skip).map_or(bytes.len(), |skip| skip.min(bytes.len()));
                 self.skip -= u32::try_from(passed).unwrap_or(self.skip);
@@ -54,10 +64,12 @@ impl Frames {
             if self.count == HEADER {
                 let [a, b, c, kind, _, d, e, f, g] = self.header;
                 begins(kind, u32::from_be_bytes([d & 0x7f, e, f, g]));
+                work |= self.is_work();
                 self.skip = u32::from_be_bytes([0, a, b, c]);
                 self.count = 0;
             }
         }
+        work
     }
 }
 
@@ -81,19 +93,21 @@ impl Streams {
         }
     }
 
-    pub(super) fn read(&mut self, bytes: &[u8]) {
+    /// Whether any of it was work, and not only talk about the connection.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> bool {
         let last = &mut self.last;
         self.client.advance(bytes, |kind, stream| {
             if kind == HEADERS {
                 *last = stream.max(*last);
             }
-        });
+        })
     }
 
-    pub(super) fn written(&mut self, bytes: &[u8]) {
+    /// The same of what we write.
+    pub(super) fn written(&mut self, bytes: &[u8]) -> bool {
         let goaways = &mut self.goaways;
         self.server
-            .advance(bytes, |kind, _| *goaways += u32::from(kind == GOAWAY));
+            .advance(bytes, |kind, _| *goaways += u32::from(kind == GOAWAY))
     }
 
     /// Where the protocol's own announcement begins in what it wants to write, if it does.
@@ -190,11 +204,11 @@ mod tests {
             cuts in prop::collection::vec(1_usize..3_000, 1..50),
         ) {
             let mut streams = Streams::new();
-            in_pieces(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &cuts, |piece| streams.read(piece));
+            in_pieces(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &cuts, |piece| { streams.read(piece); });
             let (mut last, mut goaways) = (0, 0);
             for (kind, stream, payload) in frames {
                 let frame = frame(kind, stream, payload);
-                in_pieces(&frame, &cuts, |piece| streams.read(piece));
+                in_pieces(&frame, &cuts, |piece| { streams.read(piece); });
                 let mut count = 0;
                 in_pieces(&frame, &cuts, |piece| {
                     streams.written(piece);
@@ -204,6 +218,8 @@ mod tests {
                 if kind == HEADERS {
                     last = stream.max(last);
                 }
+                let is_talk = matches!(kind, PRIORITY | SETTINGS | PING | GOAWAY);
+                prop_assert_eq!(streams.read(&frame), !is_talk, "of kind {}", kind);
                 goaways += u32::from(kind == GOAWAY);
                 let line = streams.line();
                 prop_assert_eq!(line.is_some(), goaways < 2);

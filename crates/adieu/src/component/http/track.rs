@@ -128,9 +128,9 @@ impl State {
 }
 
 impl Track {
-    pub(super) const fn new(now_ms: u64) -> Self {
+    pub(super) const fn new(now_ms: u64, first: Stage) -> Self {
         Self {
-            stage: AtomicU8::new(Stage::Handshake as u8),
+            stage: AtomicU8::new(first as u8),
             head_bytes: AtomicU32::new(0),
             heads_seen: AtomicU32::new(0),
             in_body: AtomicBool::new(false),
@@ -161,10 +161,10 @@ impl Track {
         }
     }
 
-    /// Bytes came in, among them so many ends of heads.
-    pub(super) fn read(&self, now_ms: u64, bytes: usize, heads: u32, in_body: bool) {
+    /// Bytes came in, among them so many ends of heads; not all of them need be work.
+    pub(super) fn read(&self, now_ms: u64, bytes: usize, heads: u32, in_body: bool, work: bool) {
         self.in_body.store(in_body, Relaxed);
-        self.progress.store(now_ms, Relaxed);
+        self.progressed(now_ms, work);
         if self.under_way.load(Relaxed) == 0 {
             if self.head_bytes.load(Relaxed) == 0 {
                 self.since.store(now_ms, Relaxed);
@@ -177,8 +177,15 @@ impl Track {
         }
     }
 
-    pub(super) fn wrote(&self, now_ms: u64) {
-        self.progress.store(now_ms, Relaxed);
+    /// With requests under way only what moves one of them on counts; without, any sign of life.
+    fn progressed(&self, now_ms: u64, work: bool) {
+        if work || self.under_way.load(Relaxed) == 0 {
+            self.progress.store(now_ms, Relaxed);
+        }
+    }
+
+    pub(super) fn wrote(&self, now_ms: u64, work: bool) {
+        self.progressed(now_ms, work);
         self.waits_to_write.store(false, Relaxed);
     }
 
@@ -254,6 +261,13 @@ impl Track {
     /// Whether its client has had the time to send a first request, and has sent none.
     pub(super) fn hesitates(&self, now_ms: u64) -> bool {
         !self.has_served() && self.last_progress() + HESITATION < now_ms
+    }
+
+    /// After how long it does, if nothing comes.
+    pub(super) fn hesitates_in(&self, now_ms: u64) -> Option<Duration> {
+        let from = self.last_progress() + HESITATION + 1;
+        let left = from.checked_sub(now_ms).filter(|left| *left > 0)?;
+        (!self.has_served()).then(|| Duration::from_millis(left))
     }
 
     pub(super) fn has_served(&self) -> bool {

@@ -55,7 +55,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let track = Track::new(1_000);
+        let track = Track::new(1_000, Stage::Handshake);
         track.enter(Stage::Http1, 1_000);
         Self {
             track,
@@ -85,11 +85,11 @@ impl World {
             Event::Enter(stage) if self.requests.is_empty() => self.track.enter(stage, self.now),
             Event::Enter(_) => {}
             Event::Read { bytes, heads } => {
-                self.track.read(self.now, bytes, heads, false);
+                self.track.read(self.now, bytes, heads, false, true);
                 self.moved = self.now;
             }
             Event::Wrote => {
-                self.track.wrote(self.now);
+                self.track.wrote(self.now, true);
                 (self.moved, self.blocked) = (self.now, false);
             }
             Event::CannotWrite => {
@@ -306,6 +306,9 @@ fn who_has_connected_in_advance_is_told_apart_from_who_is_about_to_ask() {
     let mut world = World::new();
     assert!(!world.track.hesitates(world.now + HESITATION));
     assert!(world.track.hesitates(world.now + HESITATION + 1));
+    let soon = Duration::from_millis(HESITATION + 1);
+    assert_eq!(world.track.hesitates_in(world.now), Some(soon));
+    assert_eq!(world.track.hesitates_in(world.now + HESITATION + 1), None);
     world.happen(Event::Begin);
     assert!(!world.track.hesitates(world.now + HESITATION + 1));
 }
@@ -320,7 +323,7 @@ fn an_http2_client_that_ignores_our_hanging_up_is_cut() {
     assert_eq!(world.verdict(), Verdict::Wait(Some(world.limits.patience)));
     // It chats on, which is no reason to stay.
     world.happen(Event::Pass(900));
-    world.track.wrote(world.now);
+    world.track.wrote(world.now, true);
     world.happen(Event::Pass(100));
     assert_eq!(world.verdict(), Verdict::Cut);
 }

@@ -26,6 +26,10 @@ pub(in crate::net) const LESS_MEANS_EMPTY: bool = cfg!(any(
     target_os = "illumos",
 ));
 
+/// What accepting fails with while descriptors or memory are lacking.
+pub(in crate::net) const SHORTAGES: &[i32] =
+    &[libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+
 pub(in crate::net) fn number_of(descriptor: &Descriptor) -> Number {
     descriptor.as_raw_fd()
 }
@@ -41,7 +45,6 @@ pub(in crate::net) fn allow_lingering(socket: &Socket) -> io::Result<()> {
 }
 
 /// How much of what was written the other end has not taken yet; `None` where that cannot be known.
-#[cfg(feature = "http")]
 pub(in crate::net) fn unacknowledged(socket: &Socket) -> Option<u32> {
     crate::sys::unacknowledged(socket.as_fd())
 }

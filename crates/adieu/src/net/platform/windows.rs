@@ -28,6 +28,9 @@ pub(crate) const fn inherited() -> Result<Vec<Heirloom>, Error> {
 /// Readiness is told of again only once a read has found nothing.
 pub(in crate::net) const LESS_MEANS_EMPTY: bool = false;
 
+/// What accepting fails with while descriptors or memory are lacking: WSAEMFILE and WSAENOBUFS.
+pub(in crate::net) const SHORTAGES: &[i32] = &[10_024, 10_055];
+
 pub(in crate::net) fn number_of(descriptor: &Descriptor) -> Number {
     Number::try_from(descriptor.as_raw_socket()).unwrap_or(Number::MAX)
 }
@@ -43,7 +46,6 @@ pub(in crate::net) const fn allow_lingering(_: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(feature = "http")]
 pub(in crate::net) const fn unacknowledged(_: &Socket) -> Option<u32> {
     None
 }
