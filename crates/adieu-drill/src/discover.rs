@@ -1,5 +1,6 @@
 //! The first run: what the program offers, and how long it takes to stop when nobody wants anything.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use adieu_load::Request;
@@ -236,16 +237,19 @@ async fn speaks_h2(place: &Place) -> bool {
 
 /// Whether a line comes back in a line.
 async fn echoes(run: &Run) -> bool {
-    let talk = async {
-        let connection = run.place.plain().connect().await.ok()?;
-        let mut connection = BufReader::new(connection);
-        connection.write_all(b"line 0\r\n").await.ok()?;
-        connection.flush().await.ok()?;
-        let mut line = String::new();
-        connection.read_line(&mut line).await.ok()?;
-        line.contains("line 0").then_some(())
-    };
-    matches!(timeout(GLANCE, talk).await, Ok(Some(())))
+    matches!(timeout(GLANCE, echo(&run.place)).await, Ok(Ok(true)))
+}
+
+/// Sends a line, and says whether the one that comes has it inside.
+pub(crate) async fn echo(place: &Place) -> io::Result<bool> {
+    let mut connection = BufReader::new(place.plain().connect().await?);
+    connection.write_all(b"line 0\r\n").await?;
+    connection.flush().await?;
+    let mut line = String::new();
+    match connection.read_line(&mut line).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(line.contains("line 0")),
+    }
 }
 
 /// Stops the program with nobody connected.

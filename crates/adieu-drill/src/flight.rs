@@ -9,7 +9,6 @@ use tokio::time::timeout;
 
 use crate::place::{Place, label};
 use crate::report::{Bar, Fate};
-use crate::stage::PATIENCE;
 use crate::wire::{Answer, Broken, Wire};
 
 /// A request that was sent whole; its answer is read as it comes. Dropped, the connection is closed.
@@ -24,7 +23,7 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 pub(crate) struct Landed {
     began: Instant,
-    ended: Instant,
+    pub(crate) ended: Instant,
     label: String,
     pub(crate) result: Result<Answer, Broken>,
 }
@@ -33,9 +32,7 @@ impl Flight {
     /// Connects and sends all of it. The connection may be kept afterwards, as far as the server is told.
     pub(crate) async fn begin(place: &Place, request: &Request) -> Result<Self, Broken> {
         let began = Instant::now();
-        let opened = timeout(PATIENCE, Wire::open(&place.target())).await;
-        let mut wire =
-            opened.unwrap_or_else(|_| Err(Broken::Unsent(io::ErrorKind::TimedOut.into())))?;
+        let mut wire = Wire::open(&place.target()).await?;
         wire.send(&request.bytes(false)).await?;
         Ok(Self {
             began,
@@ -77,7 +74,7 @@ impl Landed {
     pub(crate) fn fate(&self) -> Fate {
         match &self.result {
             Ok(answer) => match answer.head.status {
-                408 | 503 => Fate::Retry,
+                408 => Fate::Retry,
                 500.. => Fate::ServerError,
                 _ => Fate::Answered,
             },

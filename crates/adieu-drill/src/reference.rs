@@ -1,6 +1,9 @@
 //! What a request was answered with before any stop: what the same one is held against that meets the stop.
 
 use std::fmt;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use crate::wire::{Answer, Digest};
 
@@ -10,6 +13,33 @@ pub(crate) struct Reference {
     status: u16,
     body: Digest,
     keeps: Keeps,
+    numbers: Numbers,
+}
+
+/// What a number in an answer is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numbers {
+    /// A clock or a counter, which may have gone on.
+    Tell,
+    /// Part of what was asked for.
+    Count,
+}
+
+/// A clock of whole seconds has moved on after so long.
+const APART: Duration = Duration::from_millis(1_100);
+
+/// Does the same twice before any stop, the second time when a clock in the answer has moved on. They overlap if they
+/// take longer than that.
+pub(crate) async fn twice<T, E, F>(ask: impl Fn() -> F) -> Result<[T; 2], E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let later = async {
+        sleep(APART).await;
+        ask().await
+    };
+    let (one, two) = tokio::try_join!(ask(), later)?;
+    Ok([one, two])
 }
 
 /// What several answers to one request had in common.
@@ -42,7 +72,15 @@ impl Reference {
             status: first.head.status,
             body: first.body,
             keeps,
+            numbers: Numbers::Tell,
         })
+    }
+
+    /// The same where numbers are what was asked for, as how many bytes came: each digit counts that was the same
+    /// each time.
+    pub(crate) const fn counting_numbers(mut self) -> Self {
+        self.numbers = Numbers::Count;
+        self
     }
 
     /// What is wrong with an answer that met the stop, if anything is. It had been accepted: to send it elsewhere, as a
@@ -56,8 +94,10 @@ impl Reference {
             ));
         }
         let kept = match self.keeps {
-            Keeps::Bytes => answer.body == self.body,
-            Keeps::Length => answer.body.length.abs_diff(self.body.length) <= DIGITS,
+            Keeps::Bytes => {
+                answer.body == self.body || (self.about_as_long(answer) && self.only_tells(answer))
+            }
+            Keeps::Length => self.about_as_long(answer),
             Keeps::Nothing => true,
         };
         (!kept).then(|| {
@@ -66,6 +106,14 @@ impl Reference {
                 answer.body, self.body
             )
         })
+    }
+
+    const fn about_as_long(&self, answer: &Answer) -> bool {
+        answer.body.length.abs_diff(self.body.length) <= DIGITS
+    }
+
+    fn only_tells(&self, answer: &Answer) -> bool {
+        self.numbers == Numbers::Tell && answer.body.same_but_numbers(&self.body)
     }
 
     pub(crate) const fn length(&self) -> u64 {
@@ -119,6 +167,25 @@ mod tests {
             assert!(reference.wrong(&answer(status, "a")).is_some(), "{status}");
         }
         assert!(reference.wrong(&answer(201, "c")).is_none());
+    }
+
+    /// A clock of minutes stands still for two answers and may move before the third.
+    #[test]
+    fn a_number_that_goes_on_is_no_loss_unless_it_was_asked_for() {
+        let clock = [answer(200, "up 59 s"), answer(200, "up 59 s")];
+        let reference = Reference::of(&clock).unwrap();
+        assert!(reference.wrong(&answer(200, "up 100 s")).is_none());
+        assert!(reference.wrong(&answer(200, "up 59 m")).is_some());
+        let long = answer(200, &format!("up {} s", "5".repeat(40)));
+        assert!(reference.wrong(&long).is_some());
+        let strict = Reference::of(&clock).unwrap().counting_numbers();
+        assert!(strict.wrong(&answer(200, "up 58 s")).is_some());
+    }
+
+    #[tokio::test]
+    async fn the_second_answer_is_more_than_a_second_younger() {
+        let [one, two] = twice(async || Ok::<_, ()>(Instant::now())).await.unwrap();
+        assert!(two - one > Duration::from_secs(1));
     }
 
     #[test]

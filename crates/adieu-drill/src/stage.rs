@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use adieu_load::Request;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::check::Spec;
 use crate::discover::{Found, upload};
@@ -124,9 +124,9 @@ impl Stage<'_> {
         )))
     }
 
-    /// Gives the program something to keep, if it takes anything.
-    pub(crate) async fn give_work(&self, run: &Run) {
-        let Some((place, request)) = self.work(run) else {
+    /// Gives the program something to keep, if it takes anything. The number tells it from all else it is given.
+    pub(crate) async fn give_work(&self, run: &Run, number: u32) {
+        let Some((place, request)) = self.work(run, number) else {
             return;
         };
         // What becomes of it shows in what is kept.
@@ -134,13 +134,14 @@ impl Stage<'_> {
     }
 
     /// A request that changes something: an upload, or whatever is slow to be done, or what is asked all the time.
-    fn work(&self, run: &Run) -> Option<(Place, Request)> {
+    fn work(&self, run: &Run, number: u32) -> Option<(Place, Request)> {
         if !run.place.is_http() {
             return None;
         }
         if let Some(path) = &self.found.upload {
             let place = run.place.at(&run.subject.blanks.fill(path)).ok()?;
-            let request = upload(&place.request(), b"adieu".to_vec());
+            let body = format!("adieu {}.{number}", self.run);
+            let request = upload(&place.request(), body.into_bytes());
             return Some((place, request));
         }
         let slow = self.slow(run, Duration::ZERO);
@@ -203,6 +204,15 @@ impl Stage<'_> {
             .measured("killed")
     }
 
+    /// What a check finds whose only request was lost.
+    pub(crate) fn one_lost(&self, finding: Finding) -> Finding {
+        let finding = finding.measured("1 of 1 lost");
+        match self.threshold.count() {
+            0 => finding,
+            _ => finding.allowed(),
+        }
+    }
+
     /// What a check finds that could not even open what it wants to hold against the stop.
     pub(crate) fn not_held(&self, open: usize, broken: &Broken) -> Finding {
         Finding::skipped(format!(
@@ -232,10 +242,7 @@ impl Run {
     }
 
     pub(crate) async fn wire(&self) -> Result<Wire, Broken> {
-        match timeout(PATIENCE, Wire::open(&self.place.target())).await {
-            Ok(opened) => opened,
-            Err(_) => Err(Broken::Unsent(io::ErrorKind::TimedOut.into())),
-        }
+        Wire::open(&self.place.target()).await
     }
 
     /// Sends so many requests, each on a connection of its own, and lets them arrive.

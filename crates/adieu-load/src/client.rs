@@ -141,9 +141,8 @@ impl Client {
         self.count(fate);
         match fate {
             Fate::Answered => self.shared.note_answer(),
-            Fate::Lost(loss) => self.tally.remember(|| format!("{loss}: {}", evidence())),
-            Fate::Unsent | Fate::Failed(_) => {
-                self.tally.remember(|| format!("{fate:?}: {}", evidence()));
+            Fate::Lost(_) | Fate::Unsent | Fate::Failed(_) => {
+                self.tally.remember(|| format!("{fate}: {}", evidence()));
             }
             Fate::Retry | Fate::Refused => {}
         }

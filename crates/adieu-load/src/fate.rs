@@ -9,8 +9,8 @@ pub enum Fate {
     Answered,
     /// A whole answer came back, and it blames the server.
     Failed(u16),
-    /// The server said that it did not and will not handle it: 408, 503, a stream above the last one of a
-    /// GOAWAY, or a goodbye in the place of an echo. The client may send it again elsewhere.
+    /// The server said that it did not and will not handle it: 408, a stream above the last one of a GOAWAY,
+    /// or a goodbye in the place of an echo. The client may send it again elsewhere.
     Retry,
     /// There was nobody to connect to.
     Refused,
@@ -18,6 +18,20 @@ pub enum Fate {
     Unsent,
     /// Sent whole on an open connection, and no whole answer came.
     Lost(Loss),
+}
+
+/// As it is counted: all answers that blame the server are of one class.
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Answered => "answered",
+            Self::Failed(_) => "5xx",
+            Self::Retry => "told to retry",
+            Self::Refused => "refused",
+            Self::Unsent => "not sent whole",
+            Self::Lost(loss) => return loss.fmt(f),
+        })
+    }
 }
 
 /// How a request was lost.

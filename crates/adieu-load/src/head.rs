@@ -32,6 +32,12 @@ impl Head {
         Some(at + 4)
     }
 
+    /// Whether the answer is still to come, as after `103 Early Hints`.
+    #[must_use]
+    pub const fn is_interim(&self) -> bool {
+        matches!(self.status, 100 | 102..200)
+    }
+
     /// Reads a whole head.
     ///
     /// # Errors

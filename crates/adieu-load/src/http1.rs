@@ -53,7 +53,7 @@ struct Answer {
 impl Answer {
     const fn fate(self) -> Fate {
         match self.status {
-            408 | 503 => Fate::Retry,
+            408 => Fate::Retry,
             status @ 500.. => Fate::Failed(status),
             _ => Fate::Answered,
         }
@@ -139,6 +139,7 @@ impl Talk {
         self.sent_whole = true;
         let head = loop {
             match self.last.take_head(&mut self.received)? {
+                Some(head) if head.is_interim() => self.answered_bytes = self.received.len() as u64,
                 Some(head) => break head,
                 None => self.more().await?,
             }
@@ -223,5 +224,42 @@ impl Talk {
             Poll::Ready(polled.is_pending())
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::load::Load;
+    use crate::target::Target;
+
+    const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+
+    /// One is answered after the hints, the other hears nothing more, and then nobody listens.
+    #[tokio::test]
+    async fn hints_are_no_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let running = Load::http1(Target::tcp(listener.local_addr().unwrap()), "/")
+            .clients(1)
+            .start();
+        for answer in [ANSWER, b""] {
+            let (mut peer, _) = listener.accept().await.unwrap();
+            assert!(peer.read(&mut [0; 4_096]).await.unwrap() > 0);
+            peer.write_all(HINTS).await.unwrap();
+            peer.write_all(answer).await.unwrap();
+            if answer.is_empty() {
+                drop(listener);
+                break;
+            }
+        }
+        let tally = running.finish().await;
+        assert_eq!(
+            (tally.answered, tally.closed, tally.refused),
+            (1, 1, 1),
+            "{tally}"
+        );
     }
 }

@@ -88,13 +88,17 @@ impl Client {
             let exchange: Result<Result<u16, h2::Error>, _> =
                 timeout(self.patience, exchange).await;
             let fate = match &exchange {
-                Ok(Ok(408 | 503)) => Fate::Retry,
+                Ok(Ok(408)) => Fate::Retry,
                 Ok(Ok(status @ 500..)) => Fate::Failed(*status),
                 Ok(Ok(_)) => Fate::Answered,
                 Ok(Err(error)) => judge(error, begun),
                 Err(_) => Fate::Lost(Loss::TimedOut),
             };
-            self.settle(fate, || format!("{exchange:?}"));
+            self.settle(fate, || match &exchange {
+                Ok(Ok(status)) => format!("status {status}"),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer in time".to_owned(),
+            });
             if self.is_ending() || !matches!(exchange, Ok(Ok(_))) {
                 break;
             }

@@ -106,22 +106,22 @@ async fn a_reset_is_a_loss() {
 
 #[tokio::test]
 async fn told_to_retry_is_none() {
-    for bytes in [
-        &b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"[..],
-        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-    ] {
-        let tally = answers(bytes).await;
-        assert_eq!((tally.retry, tally.lost()), (1, 0), "{tally}");
-    }
+    let tally =
+        answers(b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            .await;
+    assert_eq!((tally.retry, tally.lost()), (1, 0), "{tally}");
 }
 
 #[tokio::test]
 async fn blame_of_the_server_is_counted_apart() {
-    let tally = answers(
-        b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-    )
-    .await;
-    assert_eq!((tally.failed, tally.lost()), (1, 0), "{tally}");
+    for bytes in [
+        &b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"[..],
+        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        let tally = answers(bytes).await;
+        assert_eq!((tally.failed, tally.lost()), (1, 0), "{tally}");
+        assert!(tally.evidence[0].starts_with("5xx: status 50"), "{tally}");
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use adieu_drill::compare::Comparison;
-use adieu_drill::report::{Report, VERSION};
-use serde_json::json;
+use adieu_drill::report::{Outcome, Report, VERSION};
+use serde_json::{Value, json};
 
 use crate::output::{self, Ending};
 use crate::show;
@@ -21,10 +21,12 @@ pub(super) fn compare(before: &Path, after: &Path, as_json: bool) -> Ending {
             return Ending::Usage;
         }
     };
-    let compared = match (&before[..], &after[..]) {
+    let compared = match (&before.reports[..], &after.reports[..]) {
         // Two programs may be compared, and the comparison says that they are two.
-        ([before], [after]) => Compared::One(Comparison::of(before, after)),
-        _ => Compared::Several(Several::of(&before, &after)),
+        ([before], [report]) if after.errors.is_empty() => {
+            Compared::One(Comparison::of(before, report))
+        }
+        (before, _) => Compared::Several(Several::of(before, &after)),
     };
     let (text, worse) = match &compared {
         Compared::One(one) if as_json => (one.to_json(), one.worse),
@@ -46,21 +48,30 @@ enum Compared {
     Several(Several),
 }
 
+/// What a file holds.
+struct Held {
+    reports: Vec<Report>,
+    /// The targets that could not be drilled, and why.
+    errors: Vec<(String, String)>,
+}
+
 /// The targets of two files, by name.
 struct Several {
     targets: Vec<(String, Comparison)>,
+    /// Targets of which something passed before and that could not be drilled after, and why.
+    broken: Vec<(String, String)>,
     /// Targets that one of them lacks, and which.
     alone: Vec<(String, &'static str)>,
 }
 
 impl Several {
-    fn of(before: &[Report], after: &[Report]) -> Self {
+    fn of(before: &[Report], after: &Held) -> Self {
         let named = |reports: &[Report], name: &str| {
             let mut reports = reports.iter();
             reports.find(|report| report.target.name == name).cloned()
         };
         let (mut targets, mut alone) = (Vec::new(), Vec::new());
-        for report in after {
+        for report in &after.reports {
             let name = &report.target.name;
             match named(before, name) {
                 Some(earlier) => targets.push((name.clone(), Comparison::of(&earlier, report))),
@@ -68,13 +79,23 @@ impl Several {
             }
         }
         let gone = before.iter().map(|report| &report.target.name);
-        let gone = gone.filter(|name| named(after, name).is_none());
+        let gone = gone.filter(|name| named(&after.reports, name).is_none());
         alone.extend(gone.map(|name| (name.clone(), "before")));
-        Self { targets, alone }
+        let passed = |name: &str| {
+            named(before, name).is_some_and(|report| report.count(Outcome::Passed) > 0)
+        };
+        let broken = after.errors.iter().filter(|(name, _)| passed(name));
+        let broken: Vec<_> = broken.cloned().collect();
+        alone.retain(|(name, _)| !broken.iter().any(|(broken, _)| broken == name));
+        Self {
+            targets,
+            broken,
+            alone,
+        }
     }
 
     fn worse(&self) -> bool {
-        self.targets.iter().any(|(_, comparison)| comparison.worse)
+        !self.broken.is_empty() || self.targets.iter().any(|(_, comparison)| comparison.worse)
     }
 
     fn to_text(&self) -> String {
@@ -89,7 +110,16 @@ impl Several {
             .alone
             .iter()
             .map(|(name, when)| format!("{}: only {when}\n", name.escape_debug()));
-        targets.chain(alone).collect::<Vec<_>>().join("\n")
+        let broken = self.broken.iter().map(|(name, error)| {
+            let first = error.lines().next().unwrap_or_default();
+            format!(
+                "{}\n✗ worse   it passed before and cannot be drilled after\n          {}\n",
+                name.escape_debug(),
+                first.escape_debug()
+            )
+        });
+        let texts = targets.chain(broken).chain(alone);
+        texts.collect::<Vec<_>>().join("\n")
     }
 
     fn to_json(&self) -> String {
@@ -101,17 +131,37 @@ impl Several {
             .alone
             .iter()
             .map(|(name, when)| json!({ "name": name, "only": when }));
+        let broken = self
+            .broken
+            .iter()
+            .map(|(name, error)| json!({ "name": name, "error": error }));
         let object = json!({
             "version": VERSION,
             "worse": self.worse(),
             "targets": targets.collect::<Vec<_>>(),
+            "broken": broken.collect::<Vec<_>>(),
             "alone": alone.collect::<Vec<_>>(),
         });
         format!("{object:#}\n")
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Report>, String> {
+fn read(path: &Path) -> Result<Held, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Report::all_from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
+    let reports = Report::all_from_json(&text);
+    let reports = reports.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Held {
+        reports,
+        errors: errors(&text),
+    })
+}
+
+/// What `--json` says of targets that could not be drilled.
+fn errors(json: &str) -> Vec<(String, String)> {
+    let object: Value = serde_json::from_str(json).unwrap_or_default();
+    let errors = object["errors"].as_array().into_iter().flatten();
+    let word = |error: &Value, key: &str| error[key].as_str().map(str::to_owned);
+    errors
+        .filter_map(|error| Some((word(error, "target")?, word(error, "error")?)))
+        .collect()
 }

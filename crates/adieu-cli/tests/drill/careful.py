@@ -1,4 +1,4 @@
-"""A server that stops with care, and does one thing wrong if it is told to: careful.py PORT [FAULT]."""
+"""A server that stops with care, and does one thing wrong if it is told to: careful.py PORT [FAULT [LIVE_PORT]]."""
 
 import os
 import signal
@@ -10,8 +10,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 PORT = int(sys.argv[1])
 FAULT = sys.argv[2] if len(sys.argv) > 2 else ""
+STARTED = time.monotonic()
 LINGER = 0.2
 LARGE = b"0123456789abcdef" * (1 << 19)
+# What is said at the root after the signal.
+ROOT_AT_STOP = {
+    "root-500": ("500 Oops", b"no"),
+    "root-503": ("503 Busy", b"no"),
+    "root-foreign": ("200 OK", b"somebody else's\n"),
+}
 
 stopping = threading.Event()
 lock = threading.Lock()
@@ -71,18 +78,24 @@ def slow(query):
         body = b"%020d" % time.time_ns() + b"y" * 100
         short = FAULT == "slow-varies-short" and stopping.is_set()
         return "200 OK", body[:50] if short else body
+    if FAULT == "clock":
+        return "200 OK", b'{"uptime_s": %d}' % (time.monotonic() - STARTED)
     return "200 OK", b"slept\n"
 
 
 def answer(path, query, got):
+    if path == "/" and stopping.is_set() and FAULT in ROOT_AT_STOP:
+        return ROOT_AT_STOP[FAULT]
     if path == "/":
+        time.sleep(3.2 if FAULT == "root-slow" else 0)
         return "200 OK", b"hello\n"
     if path == "/slow":
         return slow(query)
     if path == "/large":
         return "200 OK", LARGE
     if path == "/upload":
-        return "200 OK", b"received %d\n" % got
+        clock = b", up %d s" % (time.monotonic() - STARTED) if FAULT == "clock" else b""
+        return "200 OK", b"received %d%s\n" % (got, clock)
     if path == "/readyz":
         ready = not stopping.is_set() or FAULT == "always-ready"
         return ("200 OK" if ready else "503 Stopping"), b""
@@ -107,12 +120,16 @@ def talk(peer):
         got, buffer = receive(peer, buffer, int(fields.get("content-length", 0)))
         url = urlsplit(target)
         status, body = answer(url.path, dict(parse_qsl(url.query)), got)
-        close = stopping.is_set() or fields.get("connection") == "close" or FAULT == "never-keeps"
+        # What was sent together is answered together.
+        last = stopping.is_set() and b"\r\n\r\n" not in buffer
+        close = last or fields.get("connection") == "close" or FAULT == "never-keeps"
         said = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n" + ("connection: close\r\n" if close else "") + "\r\n"
         if FAULT == "large-garbled" and url.path == "/large":
             send_large(peer, said.encode(), body)
         else:
             peer.sendall(said.encode() + (b"" if method == "HEAD" else body))
+        if FAULT == "live-refused" and url.path == "/slow" and stopping.is_set():
+            os._exit(0)
         if close:
             peer.shutdown(socket.SHUT_WR)
             peer.settimeout(1)
@@ -133,6 +150,21 @@ def serve(peer):
             busy -= 1
 
 
+def be_alive(door):
+    """Answers liveness probes on a port of their own."""
+    door.settimeout(0.02)
+    while not (stopping.is_set() and FAULT == "live-refused"):
+        try:
+            peer, _ = door.accept()
+        except TimeoutError:
+            continue
+        with peer:
+            peer.recv(65536)
+            if not (stopping.is_set() and FAULT == "live-closed"):
+                peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    door.close()
+
+
 def leave_daemon():
     """Nobody's child, in a session of its own, and nothing in its environment."""
     if os.fork() == 0:
@@ -149,6 +181,9 @@ listener = socket.create_server(("127.0.0.1", PORT), backlog=512)
 listener.settimeout(0.02)
 if FAULT == "daemon":
     leave_daemon()
+if len(sys.argv) > 3:
+    door = socket.create_server(("127.0.0.1", int(sys.argv[3])))
+    threading.Thread(target=be_alive, args=(door,), daemon=True).start()
 signal.signal(signal.SIGTERM, signal.SIG_IGN if FAULT == "deaf" else lambda *_: stopping.set())
 print("listening", flush=True)
 closes_at = None
@@ -168,6 +203,8 @@ deadline = time.monotonic() + 5
 while busy and time.monotonic() < deadline:
     time.sleep(0.01)
 print("bye", flush=True)
+if FAULT == "hang-with-clients" and clients_at_stop:
+    time.sleep(1000)
 if FAULT == "abort-with-clients" and clients_at_stop:
     os.abort()
 os._exit(3 if FAULT == "exit-3-with-clients" and clients_at_stop else 0)

@@ -92,6 +92,38 @@ fn targets_of_a_file_are_compared_by_name() {
     );
 }
 
+/// What does not even start fails everything that passed.
+#[test]
+fn a_target_that_no_longer_starts_is_worse() {
+    let target = |name: &str, program: &str| {
+        format!(
+            "[[target]]\nname = \"{name}\"\ncommand = [\"python3\", \"{program}\", \"{{port}}\"]\n\
+             http = \"{URL}\"\ncheck = [\"exit-code\"]\n"
+        )
+    };
+    let test = Test::new().file("broken.py", "import sys; sys.exit(7)");
+    for (name, second) in [("before", "hello.py"), ("after", "broken.py")] {
+        let targets = target("api", "hello.py") + &target("jobs", second);
+        fs::write(test.path().join("drill.toml"), targets).expect("a file");
+        let ran = test.run(&["--file", "drill.toml", "--json"]);
+        fs::write(test.path().join(format!("{name}.json")), ran.out()).expect("a file");
+    }
+    let worse = test.run(&["--compare", "before.json", "after.json"]);
+    assert_eq!(worse.code(), Some(1), "{}", worse.out());
+    for words in ["jobs\n", "cannot be drilled after", "exit code 7"] {
+        assert!(worse.out().contains(words), "{}", worse.out());
+    }
+    assert!(!worse.out().contains("only before"), "{}", worse.out());
+    let json = test.run(&["--compare", "before.json", "after.json", "--json"]);
+    let json: Value = serde_json::from_str(&json.out()).expect("one object");
+    assert_eq!(
+        (&json["worse"], &json["broken"][0]["name"]),
+        (&true.into(), &"jobs".into())
+    );
+    let better = test.run(&["--compare", "after.json", "before.json"]);
+    assert_eq!(better.code(), Some(0), "{}", better.out());
+}
+
 #[test]
 fn what_is_no_report_is_two() {
     let test = Test::new()

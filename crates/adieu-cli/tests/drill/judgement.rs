@@ -40,6 +40,15 @@ fn half_of_an_answer_is_noticed_though_its_bytes_differ_each_time() {
     judged.is("inflight-finishes", "passed", &["as long as before"]);
 }
 
+/// Answers that were asked for together agree on the second, and those after the signal have the next one.
+#[test]
+fn a_clock_of_seconds_in_an_answer_is_no_loss() {
+    let checks = ["--check", "inflight-finishes,slow-upload"];
+    let judged = Test::new().judge(&checks, "clock");
+    judged.is("inflight-finishes", "passed", &["as long as before"]);
+    judged.is("slow-upload", "passed", &["as long as before"]);
+}
+
 #[test]
 fn an_answer_is_held_against_those_before_the_stop() {
     let test = Test::new();
@@ -47,11 +56,38 @@ fn an_answer_is_held_against_those_before_the_stop() {
     judged.is("slow-reader", "failed", &["before the stop with 8388608"]);
     let judged = test.judge(&["--check", "slow-upload"], "upload-cut");
     judged.is("slow-upload", "failed", &["before the stop with"]);
+    let allowed = ["--check", "slow-upload", "--threshold", "slow-upload=1"];
+    let judged = test.judge(&allowed, "upload-cut");
+    judged.is("slow-upload", "passed", &["lost, as the threshold allows"]);
     let checks = ["--check", "slow-reader,slow-upload,inflight-finishes"];
     let judged = test.judge(&checks, "");
     for id in ["slow-reader", "slow-upload", "inflight-finishes"] {
         judged.is(id, "passed", &["the same as before"]);
     }
+}
+
+/// Four answers are not enough: they are held against those before the stop, one by one.
+#[test]
+fn requests_sent_together_are_answered_as_they_were_before() {
+    let test = Test::new();
+    let checks = ["--check", "pipelined"];
+    for (fault, words) in [
+        ("root-500", "answer 2 of 4, GET /: answered 500"),
+        ("root-503", "answer 2 of 4, GET /: answered 503"),
+        (
+            "root-foreign",
+            "answer 4 of 4, GET /: answered with 16 bytes",
+        ),
+    ] {
+        let judged = test.judge(&checks, fault);
+        judged.is("pipelined", "failed", &["3 of 4 requests", words]);
+    }
+    let as_before = ["all 4 requests sent together", "as before the stop"];
+    test.judge(&checks, "")
+        .is("pipelined", "passed", &as_before);
+    // The slow path is asked with GET all the same, and its answer has a body.
+    let judged = test.judge(&["--method", "HEAD", "--check", "pipelined"], "");
+    judged.is("pipelined", "passed", &as_before);
 }
 
 #[test]
@@ -99,6 +135,9 @@ fn the_exit_code_of_every_stop_counts() {
     judged.is("term-twice", "skipped", &["at a single signal already"]);
     let judged = test.judge(&["--check", "term-twice"], "abort-with-clients");
     judged.is("term-twice", "failed", &["at a single signal already"]);
+    let words = ["--check", "exit-code", "--grace", "3s"];
+    let judged = test.judge(&words, "hang-with-clients");
+    judged.is("exit-code", "failed", &["under load", "had to be killed"]);
     let judged = test.judge(&["--check", "exit-code"], "");
     judged.is("exit-code", "passed", &["exit code 0"]);
 }
@@ -106,7 +145,7 @@ fn the_exit_code_of_every_stop_counts() {
 /// Killed after the outer grace, a program has failed whatever is asked about it.
 #[test]
 fn what_never_ends_fails_every_check_that_needs_its_end() {
-    let checks = "exit-code,no-orphans,port-free,term-twice,idle-keepalive,half-head";
+    let checks = "exit-code,no-orphans,port-free,term-twice,idle-keepalive,half-head,keepalive-race,fresh-connections";
     let judged = Test::new().judge(&["--grace", "700ms", "--check", checks], "deaf");
     for id in checks.split(',') {
         judged.is(id, "failed", &["had to be killed", "700 ms"]);
@@ -114,6 +153,27 @@ fn what_never_ends_fails_every_check_that_needs_its_end() {
         assert!(!told.contains("it ends in"), "{told}");
     }
     assert_eq!(judged.0["verdict"], "failed");
+}
+
+/// Nothing was lost, and still it is not a stop.
+#[test]
+fn a_race_without_an_end_is_not_won() {
+    let checks = "keepalive-race,fresh-connections";
+    let words = ["--quick", "--grace", "3s", "--check", checks];
+    let judged = Test::new().judge(&words, "hang-with-clients");
+    for id in checks.split(',') {
+        judged.is(id, "failed", &["had to be killed", "under load"]);
+    }
+}
+
+/// Somebody who is turned away with a 503 was let in before.
+#[test]
+fn to_be_turned_away_under_load_is_a_failure() {
+    let checks = "keepalive-race,fresh-connections";
+    let judged = Test::new().judge(&["--quick", "--check", checks], "root-503");
+    for id in checks.split(',') {
+        judged.is(id, "failed", &["5xx"]);
+    }
 }
 
 /// A server without keep-alive has no connections to reuse, and nothing to lose on them.
@@ -170,6 +230,35 @@ fn what_cannot_be_opened_before_a_stop_is_no_failure_of_it() {
     );
 }
 
+/// Every client is answered, each in its turn.
+#[test]
+fn a_slow_program_is_stopped_as_soon_as_every_client_was_answered() {
+    let slow = ONE_AT_A_TIME.replace("if head:", "if head and not time.sleep(0.5):");
+    let test = Test::new().file(
+        "slow.py",
+        &slow.replace("import signal,", "import time, signal,"),
+    );
+    // What this program loses is its own affair.
+    let checks = [
+        "--check",
+        "fresh-connections",
+        "--threshold",
+        "fresh-connections=1000",
+    ];
+    let words = [
+        "--http",
+        crate::support::URL,
+        "--quick",
+        "--clients",
+        "4",
+        "--json",
+    ];
+    let command = ["--", "python3", "slow.py", "{port}"];
+    let ran = test.run(&[&checks[..], &words, &command].concat());
+    let judged = Judged(serde_json::from_str(&ran.out()).expect("one object"));
+    judged.is("fresh-connections", "passed", &["crossed 1 stop"]);
+}
+
 /// What nothing here can parse is not said to be whole.
 #[test]
 fn a_state_is_said_to_be_whole_only_if_it_was_looked_into() {
@@ -217,6 +306,26 @@ fn evidence_has_no_query() {
     judged.is("inflight-finishes", "failed", &["GET /slow"]);
     let check = judged.check("inflight-finishes").to_string();
     assert!(!check.contains("geheim"), "{check}");
+}
+
+/// An answer that is whole before the signal crosses no stop.
+#[test]
+fn what_does_not_stream_is_no_stream_under_way() {
+    let checks = [
+        "--check",
+        "stream-whole,sse-ends",
+        "--stream",
+        "/",
+        "--sse",
+        "/",
+    ];
+    let judged = Test::new().judge(&checks, "");
+    judged.is(
+        "stream-whole",
+        "skipped",
+        &["whole before the signal", "--stream"],
+    );
+    judged.is("sse-ends", "skipped", &["text/event-stream", "--sse"]);
 }
 
 /// What fits into the buffers of a connection was never waited for.

@@ -3,8 +3,14 @@
 
 mod bad_input;
 mod compare;
+mod evidence;
 mod interrupt;
 mod judgement;
+mod liveness;
+mod newcomers;
 mod options;
 mod reports;
+mod resume;
 mod support;
+mod websocket;
+mod workers;

@@ -15,7 +15,7 @@ pub(crate) const SPEC: Spec = Spec {
     quick: true,
     why: "Whoever started the program takes anything but 0 for a crash: restarts, alarms, failed jobs.",
     how: "The program is stopped while idle and under load; the stops of all other checks count too, so this one is run \
-          last. Each time it must end by itself with an accepted exit code. Ended by the signal itself counts as 128 and its \
+          last. Each time it must end by itself with an accepted exit code, and not be killed after the outer grace. Ended by the signal itself counts as 128 and its \
           number, as a shell and a container runtime say it: 143 for SIGTERM. Where a check holds something against the \
           end, the program may say so with a code of its own; it must not crash.",
     applies: "Always.",
@@ -75,44 +75,51 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ))
         .measured(code.to_string()));
     };
-    let status = worst.end.map(|(_, status)| status);
-    Ok(Finding::failed(format!(
-        "{} after {}, {}",
-        status.map(describe).unwrap_or_default(),
-        stage.drill.signal,
-        worst.with.words()
-    ))
-    .shown(bad.iter().take(5).filter_map(|exit| told(exit)))
-    .shown([format!(
-        "{} of {} stops that were seen ended like this",
-        bad.len(),
-        exits.len()
-    )])
-    .measured(status.map(super::code).unwrap_or(code).to_string()))
+    let with = worst.with.words();
+    let (words, measured) = match worst.end {
+        Some((_, status)) => (
+            format!("{} after {}, {with}", describe(status), stage.drill.signal),
+            super::code(status).to_string(),
+        ),
+        None => (
+            format!("it {}, {with}, and had to be killed", stage.never_ended()),
+            "killed".to_owned(),
+        ),
+    };
+    let mut finding = Finding::failed(words);
+    finding.by_time = bad.iter().all(|exit| exit.end.is_none());
+    Ok(finding
+        .shown(bad.iter().take(5).map(|exit| told(exit)))
+        .shown([format!(
+            "{} of {} stops that were seen ended like this",
+            bad.len(),
+            exits.len()
+        )])
+        .measured(measured))
 }
 
 /// Whether a stop ended as none should. What is held against a stop may be told with a code; a crash is one each time.
+/// One that nothing was held against and that was killed all the same had no code of its own.
 fn is_bad(exit: &Exit, stage: &Stage<'_>) -> bool {
-    exit.end.is_some_and(|(_, status)| match exit.with {
-        With::Nobody | With::Load => !stage.threshold.accepts(super::code(status)),
-        With::Hold => {
-            super::is_crash(status, stage.drill.signal.raw())
-                && !stage.threshold.accepts(super::code(status))
-        }
-    })
+    let Some((_, status)) = exit.end else {
+        return exit.with != With::Hold;
+    };
+    let accepted = stage.threshold.accepts(super::code(status));
+    match exit.with {
+        With::Nobody | With::Load => !accepted,
+        With::Hold => super::is_crash(status, stage.drill.signal.raw()) && !accepted,
+    }
 }
 
 /// `keepalive-race stopped it under load: exit code 3 after 120 ms`.
-fn told(exit: &Exit) -> Option<String> {
-    let (took, status) = exit.end?;
+fn told(exit: &Exit) -> String {
     let who = match exit.check {
         "" => "the look before the first check",
         check => check,
     };
-    Some(format!(
-        "{who} stopped it {}: {} after {}",
-        exit.with.words(),
-        describe(status),
-        show(took)
-    ))
+    let how = match exit.end {
+        Some((took, status)) => format!("{} after {}", describe(status), show(took)),
+        None => "killed".to_owned(),
+    };
+    format!("{who} stopped it {}: {how}", exit.with.words())
 }

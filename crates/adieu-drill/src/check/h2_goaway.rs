@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
@@ -85,7 +85,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 
 async fn listen(stage: &Stage<'_>, run: &Run) -> io::Result<Heard> {
     let mut heard = Heard::default();
-    let mut h2 = H2::open(&run.place.plain()).await?;
+    let mut h2 = timeout(PATIENCE, H2::open(&run.place.plain())).await??;
     let request = run.place.request();
     let first = stage
         .held(run, Duration::from_millis(700))

@@ -50,8 +50,8 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         return Ok(Finding::skipped(super::NO_TRAFFIC));
     };
     let running = load.start();
-    if timeout(PATIENCE * 2, running.answered(64)).await.is_err() {
-        return Ok(Finding::late("fewer than 64 answers before any reload"));
+    if let Err(finding) = race::warm(stage, &run, &running).await {
+        return Ok(finding);
     }
     for _ in 0..RELOADS {
         run.subject.signal(Signal::HUP);

@@ -7,6 +7,9 @@ use crate::stage::{Run, Stage};
 use crate::threshold::show;
 use crate::wire::{End, Wire};
 
+/// What the kernel has not closed so long after the end of a process is held by another one.
+const BEHIND: Duration = Duration::from_secs(2);
+
 /// Stops the program with these connections open, and judges how long they held it.
 pub(crate) async fn hold(
     stage: &mut Stage<'_>,
@@ -22,12 +25,7 @@ pub(crate) async fn hold(
     let signal = run.stop();
     let closing: Vec<_> = wires
         .into_iter()
-        .map(|mut wire| {
-            tokio::spawn(async move {
-                let end = wire.end().await;
-                (std::time::Instant::now(), end)
-            })
-        })
+        .map(|mut wire| tokio::spawn(async move { wire.end().await }))
         .collect();
     let ended = run
         .subject
@@ -64,13 +62,27 @@ pub(crate) async fn hold(
         .shown(run.last_lines(3))
         .measured(format!("more than {}", show(allowed)));
     };
-    let mut resets = 0;
+    let (mut resets, mut left) = (0, 0);
+    let until = tokio::time::Instant::now() + BEHIND;
     for task in closing {
-        if let Ok(Ok((_, End::Broken(_)))) =
-            tokio::time::timeout(Duration::from_secs(2), task).await
-        {
-            resets += 1;
+        match tokio::time::timeout_at(until, task).await {
+            Ok(Ok(End::Broken(_))) => resets += 1,
+            Ok(_) => {}
+            Err(_) => left += 1,
         }
+    }
+    if left > 0 {
+        return Finding::late(format!(
+            "{left} of {count} {what} were still open {} after its end",
+            show(BEHIND)
+        ))
+        .shown([
+            format!("it ended in {}", show(took)),
+            "a process that it left behind holds them: their clients wait for somebody who is gone"
+                .to_owned(),
+        ])
+        .shown(run.last_lines(3))
+        .measured(format!("{left} left open"));
     }
     let manner = match resets {
         0 => String::new(),

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use adieu_load::Request;
+
 use super::{Spec, Trying};
 use crate::finding::Finding;
 use crate::place::label;
 use crate::record;
-use crate::reference::Reference;
+use crate::reference::{Reference, twice};
 use crate::report::{Fate, Group, StopTimeline};
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::Threshold;
+use crate::wire::Answer;
 
 pub(crate) const SPEC: Spec = Spec {
     id: "inflight-finishes",
@@ -18,8 +21,9 @@ pub(crate) const SPEC: Spec = Spec {
     why: "A request that was accepted before the stop is somebody's order; a deployment must not drop it.",
     how: "Several requests to the slow path are in flight when the signal comes, and outlast whatever the program does \
           before it drains. Every one must be answered whole, with the status of the same request answered several \
-          times before (of the same class, and never 5xx: what was accepted cannot be sent elsewhere any more), and with its \
-          bytes; with its length, give or take a number, if the bytes differ each time.",
+          times before, over more than a second (of the same class, and never 5xx: what was accepted cannot be sent \
+          elsewhere any more), and with its bytes, save for the value of a number, which may be a clock; with its \
+          length, give or take a number, if the bytes differ each time.",
     applies: "Needs a path that answers late: --slow \"/slow?ms={ms}\", or found at /slow?ms=, /sleep?ms= or /delay?ms=.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[
@@ -59,28 +63,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(request) = stage.held(&run, BEYOND) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let before = match stage.hold_open(&run, &request, FLIGHTS).await {
-        Ok(flights) => flights,
+    let late = stage.idle_stop() + BEYOND + PATIENCE;
+    let answers = match twice(|| before_any_stop(stage, &run, &request, late)).await {
+        Ok(answers) => answers.concat(),
         Err(finding) => return Ok(finding),
     };
-    let late = stage.idle_stop() + BEYOND + PATIENCE;
-    let mut answers = Vec::new();
-    for flight in before {
-        match flight.land(late).await.result {
-            Ok(answer) if answer.head.status < 400 => answers.push(answer),
-            Ok(answer) => {
-                return Ok(Finding::skipped(format!(
-                    "the slow path answers {}",
-                    answer.head.status
-                )));
-            }
-            Err(broken) => {
-                return Ok(Finding::failed(format!(
-                    "the slow path fails before any stop: {broken}"
-                )));
-            }
-        }
-    }
     let Some(reference) = Reference::of(&answers) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
@@ -138,4 +125,29 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         "all {FLIGHTS} requests in flight were answered, whole {reference}"
     ))
     .measured(measured))
+}
+
+/// What the same requests are answered with while the program runs.
+async fn before_any_stop(
+    stage: &Stage<'_>,
+    run: &Run,
+    request: &Request,
+    late: Duration,
+) -> Result<Vec<Answer>, Finding> {
+    let mut answers = Vec::new();
+    for flight in stage.hold_open(run, request, FLIGHTS / 2).await? {
+        match flight.land(late).await.result {
+            Ok(answer) if answer.head.status < 400 => answers.push(answer),
+            Ok(answer) => {
+                let status = answer.head.status;
+                return Err(Finding::skipped(format!("the slow path answers {status}")));
+            }
+            Err(broken) => {
+                return Err(Finding::failed(format!(
+                    "the slow path fails before any stop: {broken}"
+                )));
+            }
+        }
+    }
+    Ok(answers)
 }

@@ -12,8 +12,8 @@ pub(crate) const SPEC: Spec = Spec {
     quick: true,
     why: "A server that closes a kept connection while a request is on its way to it loses that request.",
     how: "Clients send request after request on connections they keep, as a pool does, while the signal comes. Every \
-          request that was sent whole on an open connection must get a whole answer; a refusal, or an answer that says \
-          to try elsewhere (408, 503), is no loss.",
+          request that was sent whole on an open connection must get a whole answer; a refusal, or a 408 in the \
+          place of an answer, is no loss; an answer that blames the server (5xx, 503 too) is a failure.",
     applies: "Programs that speak HTTP and keep connections, or send every line back.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

@@ -1,11 +1,15 @@
 //! Once the drain began, whoever comes is sent away at once.
 
+use std::io;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying};
+use crate::discover::{Speaks, echo};
 use crate::finding::Finding;
+use crate::flight::Landed;
+use crate::place::Place;
 use crate::record;
 use crate::report::{Group, Mark, MarkKind, StopTimeline};
 use crate::stage::{PATIENCE, Run, Stage};
@@ -19,8 +23,9 @@ pub(crate) const SPEC: Spec = Spec {
     why: "A refused client goes to another replica at once; one that is accepted and left in silence waits for its \
           timeout.",
     how: "While a slow request holds the drain open, new connections are tried every 25 ms. Each must be served, as in \
-          a lame duck, or refused. Accepted and silent is a failure; and so is a program that still serves newcomers \
-          when the drain is long under way. One that is accepted and then dropped is the matter of fresh-connections.",
+          a lame duck, or refused. Accepted and silent is a failure: no answer, or no echo, for three seconds longer \
+          than it took before the stop; and so is a program that still serves newcomers \
+          when the drain is long under way and has refused nobody by the time the slow request is answered. One that is accepted and then dropped is the matter of fresh-connections.",
     applies: "Always. Without a slow path the drain is as short as the program makes it, and only what is seen of it \
               counts.",
     threshold: |_| Threshold::Time(Duration::from_secs(2)),
@@ -49,7 +54,7 @@ pub(crate) const SPEC: Spec = Spec {
 /// How much longer than an idle stop the drain is held.
 const BEYOND: Duration = Duration::from_millis(2_500);
 const PACE: Duration = Duration::from_millis(25);
-/// A connection that gets no answer for so long is in silence.
+/// A connection that gets no answer for so long, and the time that an answer takes by itself, is in silence.
 const SILENCE: Duration = Duration::from_secs(3);
 /// And so is one that is dropped after having waited for so long.
 const UNHEARD: Duration = Duration::from_millis(500);
@@ -64,29 +69,31 @@ enum Met {
 
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let run = stage.start().await?;
+    let visitor = Visitor::of(&run.place, stage.found.speaks).await;
+    let beyond = BEYOND + visitor.normal;
     let mut held = Vec::new();
-    if let Some(request) = stage.held(&run, BEYOND) {
+    if let Some(request) = stage.held(&run, beyond) {
         held = run.in_flight(&request, 1).await.unwrap_or_default();
     }
     let signal = run.stop();
     // Tries overlap: one that meets silence must not hide what the next one meets.
     let mut tries = tokio::task::JoinSet::new();
-    let until = signal + stage.idle_stop() + BEYOND + PATIENCE;
-    let mut landed = None;
-    let mut holding = held
+    let until = signal + stage.idle_stop() + beyond + PATIENCE;
+    let holding = held
         .pop()
-        .map(|flight| tokio::spawn(flight.land(BEYOND + stage.idle_stop() + PATIENCE)));
-    while Instant::now() < until && run.subject.ended().is_none() {
-        if let Some(task) = holding.take_if(|task| task.is_finished()) {
-            landed = task.await.ok();
-            break;
-        }
-        let place = run.place.clone();
-        tries.spawn(async move { (Instant::now(), visit(&place).await) });
+        .map(|flight| tokio::spawn(flight.land(beyond + stage.idle_stop() + PATIENCE)));
+    let is_over = || holding.as_ref().is_some_and(|task| task.is_finished());
+    while Instant::now() < until && run.subject.ended().is_none() && !is_over() {
+        let visitor = visitor.clone();
+        tries.spawn(async move { visitor.visit().await });
         sleep(PACE).await;
     }
     let over = Instant::now();
-    let alive = run.subject.ended().is_none();
+    // Also of a program that ended right after its last answer it is to be known when that came.
+    let landed = match holding {
+        Some(task) => task.await.ok(),
+        None => None,
+    };
     let mut met = Vec::new();
     while let Some(Ok(one)) = tries.join_next().await {
         met.push(one);
@@ -98,44 +105,95 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         &run,
         signal,
         over,
-        alive,
         &met,
-        landed.map(|landed| landed.bar(signal, 0)),
+        landed.as_ref(),
         ended,
     ))
 }
 
-async fn visit(place: &crate::place::Place) -> Met {
-    if !place.is_http() {
-        // Whether anybody reads cannot be asked of a protocol we do not know.
-        return match tokio::time::timeout(SILENCE, place.target().connect()).await {
-            Ok(Ok(_)) => Met::Served,
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => Met::Refused,
-            Ok(Err(_)) => Met::Dropped,
-            Err(_) => Met::Silent,
+/// Somebody who comes after the signal, and knows how long an answer took before it.
+#[derive(Clone)]
+struct Visitor {
+    place: Place,
+    speaks: Speaks,
+    normal: Duration,
+}
+
+impl Visitor {
+    /// Has been there once.
+    async fn of(place: &Place, speaks: Speaks) -> Self {
+        let mut visitor = Self {
+            place: place.clone(),
+            speaks,
+            // As patient as with anything before a stop.
+            normal: PATIENCE - SILENCE,
         };
+        let begun = Instant::now();
+        visitor.normal = match visitor.meet().await {
+            Met::Served => begun.elapsed(),
+            Met::Refused | Met::Silent | Met::Dropped => Duration::ZERO,
+        };
+        visitor
     }
-    let begun = Instant::now();
-    match Wire::ask_within(place, &place.request(), SILENCE).await {
-        Ok(_) => Met::Served,
-        Err(Broken::Refused) => Met::Refused,
-        Err(Broken::TimedOut(_)) => Met::Silent,
-        Err(Broken::Unsent(error)) if error.kind() == std::io::ErrorKind::TimedOut => Met::Silent,
-        // Left in the queue until the end of the process threw it out.
-        Err(_) if begun.elapsed() > UNHEARD => Met::Silent,
-        Err(_) => Met::Dropped,
+
+    /// What was met, and when: a refusal when it came, anything else when it was begun.
+    async fn visit(self) -> (Instant, Met) {
+        let begun = Instant::now();
+        match self.meet().await {
+            Met::Refused => (Instant::now(), Met::Refused),
+            met => (begun, met),
+        }
+    }
+
+    async fn meet(&self) -> Met {
+        let begun = Instant::now();
+        let silence = SILENCE + self.normal;
+        let broken = match self.speaks {
+            Speaks::Http => {
+                match Wire::ask_within(&self.place, &self.place.request(), silence).await {
+                    Ok(_) => return Met::Served,
+                    Err(broken) => broken,
+                }
+            }
+            Speaks::Echo => match timeout(silence, echo(&self.place)).await {
+                Ok(Ok(true)) => return Met::Served,
+                // A goodbye.
+                Ok(Ok(false)) => return Met::Dropped,
+                Ok(Err(error)) => refused_or_lost(error),
+                Err(_) => Broken::TimedOut(0),
+            },
+            // Whether anybody reads cannot be asked of a protocol we do not know.
+            Speaks::Other => match timeout(silence, self.place.target().connect()).await {
+                Ok(Ok(_)) => return Met::Served,
+                Ok(Err(error)) => refused_or_lost(error),
+                Err(_) => Broken::TimedOut(0),
+            },
+        };
+        match broken {
+            Broken::Refused => Met::Refused,
+            Broken::TimedOut(_) => Met::Silent,
+            Broken::Unsent(error) if error.kind() == io::ErrorKind::TimedOut => Met::Silent,
+            // Left in the queue until the end of the process threw it out.
+            _ if begun.elapsed() > UNHEARD + self.normal => Met::Silent,
+            _ => Met::Dropped,
+        }
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one stop, told once")]
+fn refused_or_lost(error: io::Error) -> Broken {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Broken::Refused,
+        _ => Broken::new(error, true, 0),
+    }
+}
+
 fn judge(
     stage: &mut Stage<'_>,
     run: &Run,
     signal: Instant,
     over: Instant,
-    alive: bool,
     met: &[(Instant, Met)],
-    held: Option<crate::report::Bar>,
+    held: Option<&Landed>,
     ended: Option<crate::process::Ended>,
 ) -> Finding {
     let after = |at: &Instant| show(at.saturating_duration_since(signal));
@@ -149,12 +207,11 @@ fn judge(
         kind: MarkKind::ListenerClosed,
         label: String::new(),
     }));
-    let held_at_all = held.is_some();
     stage.record.draw(record::complete(StopTimeline {
         check: stage.spec.id.to_owned(),
         run: stage.run,
         marks,
-        requests: held.into_iter().collect(),
+        requests: held.map(|held| held.bar(signal, 0)).into_iter().collect(),
         omitted: 0,
     }));
     let served = met
@@ -162,7 +219,14 @@ fn judge(
         .filter(|(_, met)| matches!(met, Met::Served))
         .map(|(at, _)| *at)
         .max();
-    let measured = match refused {
+    // Once the last answer is there the program may be gone, and then the kernel refuses for it. What came not clearly
+    // before is no refusal in the drain.
+    let refused_in_drain =
+        held.is_some_and(|held| refused.is_some_and(|at| at + PACE < held.ended));
+    let allowed = stage.idle_stop() + stage.threshold.time();
+    let served_late =
+        served.filter(|last| held.is_some() && !refused_in_drain && *last - signal > allowed);
+    let measured = match refused.filter(|_| served_late.is_none()) {
         Some(at) => format!("refused after {}", after(&at)),
         None => "never refused while it ran".to_owned(),
     };
@@ -183,10 +247,7 @@ fn judge(
         )])
         .measured("accepted and silent");
     }
-    let allowed = stage.idle_stop() + stage.threshold.time();
-    if let Some(last) =
-        served.filter(|last| held_at_all && alive && refused.is_none() && *last - signal > allowed)
-    {
+    if let Some(last) = served_late {
         return Finding::late(format!(
             "new connections are still served {} after the signal: the drain never refuses anybody",
             after(&last)

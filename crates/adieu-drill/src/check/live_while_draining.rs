@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
@@ -19,8 +19,9 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "A liveness probe that says no during the drain has the program killed in the middle of it.",
     how: "While a slow request holds the drain open, the liveness probe is asked every 50 ms. It must never answer \
-          anything but 2xx, and never be silent. On a port of its own it must be there until the drain is over; on the \
-          port of the service it may be refused once that is closed.",
+          anything but 2xx, never be silent, and never be cut. On a port of its own it must be there until the drain is \
+          over, neither refused nor closed; on the port of the service it may be sent away once that is closed, which \
+          is the matter of other checks.",
     applies: "Needs a liveness probe: --liveness PATH or URL, or found at /livez, /healthz, /live or /health/live.",
     threshold: |_| Threshold::Count(0, "probes failed"),
     hints: &[
@@ -73,15 +74,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let signal = run.stop();
     let patience = stage.idle_stop() + PATIENCE;
-    let mut holding = held.pop().map(|flight| tokio::spawn(flight.land(patience)));
-    let held_at_all = holding.is_some();
+    let holding = held.pop().map(|flight| tokio::spawn(flight.land(patience)));
     let mut looks = JoinSet::new();
-    let mut over = None;
-    while signal.elapsed() < patience && run.subject.ended().is_none() {
-        if holding.take_if(|task| task.is_finished()).is_some() {
-            over = Some(Instant::now());
-            break;
-        }
+    while signal.elapsed() < patience
+        && run.subject.ended().is_none()
+        && !holding.as_ref().is_some_and(JoinHandle::is_finished)
+    {
         let probe = probe.clone();
         looks.spawn(async move {
             let at = Instant::now();
@@ -89,6 +87,14 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         });
         sleep(PACE).await;
     }
+    // The answer and the end of the program often fall between two looks, so neither is dated by them.
+    let answered = match holding {
+        Some(task) => task.await.ok().map(|landed| landed.ended),
+        None => None,
+    };
+    let exit = run.subject.ended().map(|ended| ended.at);
+    let over = answered.map(|at| exit.map_or(at, |exit| exit.min(at)));
+    let held_at = |at: Instant| over.is_some_and(|over| at + PACE * 4 < over);
     let (mut asked, mut bad, mut by_time) = (0, Vec::new(), true);
     while let Some(Ok((at, result))) = looks.join_next().await {
         asked += 1;
@@ -99,12 +105,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 format!("answered {}", answer.head.status)
             }
             Err(Broken::TimedOut(_)) => "silent".to_owned(),
-            // Refused while the held request was still unanswered, on a port that is there for nothing else.
-            Err(Broken::Refused)
-                if own_port && held_at_all && over.is_some_and(|over| at + PACE * 4 < over) =>
-            {
+            // On the port of the service newcomers may be sent away, but what was begun is to be finished.
+            Err(broken) if held_at(at) && (own_port || matches!(broken, Broken::Truncated(..))) => {
                 by_time = false;
-                "refused".to_owned()
+                broken.to_string()
             }
             Err(_) => continue,
         };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use adieu_load::{Load, Mode, Tally};
+use adieu_load::{Load, Mode, Running, Tally};
 use tokio::time::{sleep, timeout};
 
 use crate::discover::Speaks;
@@ -15,7 +15,7 @@ use crate::stage::{PATIENCE, Run, Stage};
 use crate::threshold::show;
 use crate::wire::Wire;
 
-/// So many answers say that the load is running.
+/// So many answers say that the load is running; with fewer clients one for each of them does.
 const WARM: u64 = 64;
 /// An idle stop of this length can be had three times also at the quick level.
 const SHORT: Duration = Duration::from_millis(1_500);
@@ -43,6 +43,13 @@ pub(crate) fn load(stage: &mut Stage<'_>, run: &Run, mode: Mode) -> Option<Load>
 pub(crate) async fn stops(stage: &mut Stage<'_>, mode: Mode) -> Result<Finding, CannotDrill> {
     if mode == Mode::KeepAlive && never_keeps(stage) {
         return Ok(Finding::skipped(super::NEVER_KEEPS));
+    }
+    if stage.found.speaks == Speaks::Other {
+        return Ok(Finding::skipped(super::NO_TRAFFIC));
+    }
+    // Each of the stops would take all of the grace, and none would be one.
+    if stage.found.idle_stop.is_none() {
+        return Ok(stage.killed_when_idle());
     }
     // A race is lost now and then: one stop says little, and where stops are short three cost little.
     let quick = if mode == Mode::KeepAlive && stage.idle_stop() < SHORT {
@@ -119,7 +126,23 @@ pub(crate) fn usual(stage: &Stage<'_>) -> Mode {
     }
 }
 
-/// One stop under load.
+/// Waits until the load is running. A program that is slow to answer is stopped with what it has answered by then.
+pub(crate) async fn warm(stage: &Stage<'_>, run: &Run, running: &Running) -> Result<(), Finding> {
+    let clients = stage.drill.clients;
+    let enough = WARM.min(clients as u64);
+    let all = timeout(PATIENCE * 2, running.answered(enough)).await;
+    if all.is_ok() || timeout(Duration::ZERO, running.answered(1)).await.is_ok() {
+        return Ok(());
+    }
+    Err(Finding::skipped(format!(
+        "before any stop, {clients} clients got not one answer in {}: try fewer with --clients, or a path that answers \
+         sooner",
+        show(PATIENCE * 2)
+    ))
+    .shown(run.last_lines(5)))
+}
+
+/// One stop under load. A program that had to be killed has not stopped, whatever it answered.
 pub(crate) async fn once(
     stage: &mut Stage<'_>,
     mode: Mode,
@@ -129,12 +152,8 @@ pub(crate) async fn once(
         return Ok(Err(Finding::skipped(super::NO_TRAFFIC)));
     };
     let running = load.start();
-    if timeout(PATIENCE * 2, running.answered(WARM)).await.is_err() {
-        return Ok(Err(Finding::late(format!(
-            "fewer than {WARM} answers in {} before any stop",
-            show(PATIENCE * 2)
-        ))
-        .shown(run.last_lines(5))));
+    if let Err(finding) = warm(stage, &run, &running).await {
+        return Ok(Err(finding));
     }
     // Not always at the same point of whatever the server does.
     sleep(Duration::from_millis(stage.dice.u64(100..400))).await;
@@ -171,8 +190,11 @@ pub(crate) async fn once(
         stage.record.target_report = serde_json::from_slice(&text).ok();
         stage.record.target_report_stop = drawn;
     }
+    let killed = ended
+        .is_none()
+        .then(|| stage.killed(&run, With::Load).shown(tally.evidence.clone()));
     run.subject.kill().await;
-    Ok(Ok(tally))
+    Ok(killed.map_or(Ok(tally), Err))
 }
 
 /// When the readiness probe says no for the first time, if it does before nobody answers any more.

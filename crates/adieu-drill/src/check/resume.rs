@@ -1,6 +1,6 @@
 //! What was on the books is on the books.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
@@ -16,9 +16,9 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "A restart must go on where the last run ended: what was acknowledged before is still known after.",
     how: "Requests are sent: to the upload path if there is one, or to the slow path if it has a method of its own \
-          (`POST /orders?ms={ms}`). The ledger command prints what the running program has on \
+          (`POST /orders?ms={ms}`). An upload has a body of its own each time. The ledger command prints what the running program has on \
           its books, an entry a line. The program is stopped and started again, and the command run again: every line of \
-          before must be there after.",
+          before must be there after, as often as before.",
     applies: "Needs --ledger COMMAND; {port} and {dir} are replaced in it.",
     threshold: |_| Threshold::Count(0, "entries lost"),
     hints: &[
@@ -45,8 +45,8 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ));
     };
     let run = stage.start().await?;
-    for _ in 0..5 {
-        stage.give_work(&run).await;
+    for number in 1..=5 {
+        stage.give_work(&run, number).await;
     }
     let before = match ledger(command, &run).await {
         Ok(before) if before.is_empty() => {
@@ -75,31 +75,54 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             )));
         }
     };
-    let lost: Vec<&String> = before.difference(&after).collect();
-    let measured = format!("{} of {} lost", lost.len(), before.len());
-    if lost.len() as u64 > stage.threshold.count() {
+    let total: u64 = before.values().sum();
+    let gone = gone(&before, &after);
+    let lost: u64 = gone.iter().map(|(_, count)| count).sum();
+    let measured = format!("{lost} of {total} lost");
+    if lost > stage.threshold.count() {
+        let times = |count: u64| match count {
+            1 => String::new(),
+            more => format!(", {more} times"),
+        };
         return Ok(Finding::failed(format!(
-            "{} of {} entries are gone after a restart",
-            lost.len(),
-            before.len()
+            "{lost} of {total} entries are gone after a restart"
         ))
-        .shown(lost.iter().take(5).map(|line| format!("gone: {line}")))
-        .shown(after.iter().take(3).map(|line| format!("there: {line}")))
+        .shown(
+            gone.iter()
+                .take(5)
+                .map(|(line, count)| format!("gone: {line}{}", times(*count))),
+        )
+        .shown(after.keys().take(3).map(|line| format!("there: {line}")))
         .measured(measured));
     }
-    Ok(Finding::passed(format!(
-        "all {} entries are there after a restart",
-        before.len()
-    ))
-    .measured(measured))
+    Ok(
+        Finding::passed(format!("all {total} entries are there after a restart"))
+            .measured(measured),
+    )
 }
 
-async fn ledger(command: &str, run: &Run) -> Result<BTreeSet<String>, String> {
+/// How often each entry stands in it: two alike are two.
+type Ledger = BTreeMap<String, u64>;
+
+/// What is missing after, and how often.
+fn gone<'a>(before: &'a Ledger, after: &Ledger) -> Vec<(&'a str, u64)> {
+    let missing = before.iter().map(|(line, count)| {
+        let left = after.get(line).copied().unwrap_or_default();
+        (line.as_str(), count.saturating_sub(left))
+    });
+    missing.filter(|(_, count)| *count > 0).collect()
+}
+
+async fn ledger(command: &str, run: &Run) -> Result<Ledger, String> {
     let command = run.subject.blanks.fill(command);
     let printed = errand::run(&command).await?;
     let lines = printed
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty());
-    Ok(lines.map(str::to_owned).collect())
+    let mut ledger = Ledger::new();
+    for line in lines {
+        *ledger.entry(line.to_owned()).or_default() += 1;
+    }
+    Ok(ledger)
 }

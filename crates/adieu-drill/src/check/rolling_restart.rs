@@ -10,7 +10,7 @@ use crate::finding::Finding;
 use crate::process::{Form, held_socket};
 use crate::record::With;
 use crate::report::Group;
-use crate::stage::{self, PATIENCE, Stage};
+use crate::stage::{self, Stage};
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -65,8 +65,8 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     // A client waits in the queue for as long as a restart takes.
     let patience = stage.drill.grace + stage.drill.ready_within;
     let running = Load::patience(load, patience).start();
-    if timeout(PATIENCE * 2, running.answered(64)).await.is_err() {
-        return Ok(Finding::late("fewer than 64 answers before any restart"));
+    if let Err(finding) = race::warm(stage, &run, &running).await {
+        return Ok(finding);
     }
     let restarts = stage.times(2, 4, 10);
     for number in 1..=restarts {

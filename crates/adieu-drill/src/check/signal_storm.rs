@@ -19,7 +19,7 @@ pub(crate) const SPEC: Spec = Spec {
           must not trip over itself.",
     how: "The stop signal is sent a hundred times in half a second, with requests in flight. They must be answered, and the \
           program must end within the outer grace without a crash.",
-    applies: "Always; without a slow path only the end is judged. Skipped when the stop signal is SIGINT, where a second \
+    applies: "Always; without a slow path only the end is judged, against that after a single signal. Skipped when the stop signal is SIGINT, where a second \
               one may force.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::CannotDrill;
 use crate::finding::Finding;
-use crate::process::{Form, describe};
+use crate::process::{Ended, Form, describe};
 use crate::record::With;
 use crate::reference::is_other;
 use crate::report::{Fate, Outcome};
@@ -15,6 +15,8 @@ use crate::wire::Wire;
 
 /// How much later than the drain begins the answer is due.
 const BEYOND: Duration = Duration::from_millis(700);
+/// An interpreter gives its handlers back before it is gone. A signal that meets it there breaks nothing off.
+const LAST_STEPS: Duration = Duration::from_millis(200);
 
 /// Starts the program, asks it to stop with `ask`, and judges what became of the request in flight and of the program.
 pub(crate) async fn stop_with(
@@ -105,6 +107,12 @@ pub(crate) async fn stop_as(
     let Some(ended) = ended else {
         return Ok(stage.killed(&run, With::Hold));
     };
+    if count == 0
+        && matches!(form, Form::Plain)
+        && let Some(finding) = broken_off(stage, what, signal, ended)
+    {
+        return Ok(finding.shown(run.last_lines(5)));
+    }
     if below_shell {
         while run.subject.target_lives().await {
             if signal.elapsed() > stage.drill.grace {
@@ -126,6 +134,28 @@ pub(crate) async fn stop_as(
         _ => format!(" answered all {count} requests in flight and"),
     };
     Ok(Finding::passed(format!("with {what} it{kept} ended in {took}")).measured(took))
+}
+
+/// Where nothing is in flight only the end tells that a clean-up was broken off: at one signal it was a success, and now
+/// it came sooner and is none.
+fn broken_off(stage: &Stage<'_>, what: &str, signal: Instant, ended: Ended) -> Option<Finding> {
+    let single = stage.found.idle_end?;
+    let took = ended.at.saturating_duration_since(signal);
+    if !single.status.success() || ended.status.success() || took + LAST_STEPS > stage.idle_stop() {
+        return None;
+    }
+    let how = describe(ended.status);
+    let finding = Finding::late(format!(
+        "with {what} it did not end as it does at a single signal: {how}"
+    ));
+    let single = describe(single.status);
+    Some(finding.shown([
+        format!(
+            "at a single signal: {single} after {}",
+            show(stage.idle_stop())
+        ),
+        format!("with {what}: {how} after {}", show(took)),
+    ]))
 }
 
 /// How it crashes when it is stopped in the plainest way with requests in flight, if it does.

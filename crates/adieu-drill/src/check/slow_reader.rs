@@ -8,7 +8,7 @@ use super::{Spec, Trying};
 use crate::discover::LARGE;
 use crate::finding::Finding;
 use crate::place::without_query;
-use crate::reference::Reference;
+use crate::reference::{Reference, twice};
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
@@ -22,7 +22,7 @@ pub(crate) const SPEC: Spec = Spec {
           with it.",
     how: "A large answer is begun and read a little, through a small window. The signal comes, nothing is read for a \
           second longer than an idle stop takes, and then the rest. It must be whole, and the same as \
-          two answers before; as long as they are, if they differ by themselves.",
+          two answers before, more than a second apart; as long as they are, if they differ by themselves.",
     applies: "Needs a path with a large answer: --large PATH, or found at /large or /big; the streaming path otherwise. \
               Skipped if the answer is so small that the buffers of a connection take it whole.",
     threshold: |_| Threshold::Count(0, "answers lost"),
@@ -64,24 +64,21 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .map_err(crate::CannotDrill::Usage)?;
     let path = without_query(path);
     let request = place.request();
-    let mut answers = Vec::new();
-    for _ in 0..2 {
-        match Wire::ask_within(&place, &request, PATIENCE * 3).await {
-            Ok(answer) if answer.head.status < 400 => answers.push(answer),
-            Ok(answer) => {
-                return Ok(Finding::skipped(format!(
-                    "{path} answers {}",
-                    answer.head.status
-                )));
-            }
-            Err(broken) => {
-                return Ok(Finding::failed(format!(
-                    "{path} fails before any stop: {broken}"
-                )));
-            }
+    let answers = match twice(|| Wire::ask_within(&place, &request, PATIENCE * 3)).await {
+        Ok(answers) => answers,
+        Err(broken) => {
+            return Ok(Finding::failed(format!(
+                "{path} fails before any stop: {broken}"
+            )));
         }
+    };
+    if let Some(answer) = answers.iter().find(|answer| answer.head.status >= 400) {
+        return Ok(Finding::skipped(format!(
+            "{path} answers {}",
+            answer.head.status
+        )));
     }
-    let Some(reference) = Reference::of(&answers) else {
+    let Some(reference) = Reference::of(&answers).map(Reference::counting_numbers) else {
         return Ok(Finding::skipped("no answer to compare with"));
     };
     if reference.length() <= LARGE {
@@ -122,8 +119,6 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     };
     let mut finding = Finding::failed("the answer to a slow reader was lost");
     finding.by_time = by_time;
-    Ok(finding
-        .shown([format!("GET {path}: {why}")])
-        .shown(run.last_lines(3))
-        .measured("1 of 1 lost"))
+    let finding = finding.shown([format!("GET {path}: {why}")]);
+    Ok(stage.one_lost(finding.shown(run.last_lines(3))))
 }

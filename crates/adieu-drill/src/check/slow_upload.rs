@@ -8,7 +8,7 @@ use super::{Spec, Trying};
 use crate::discover::upload;
 use crate::finding::Finding;
 use crate::place::without_query;
-use crate::reference::Reference;
+use crate::reference::{Reference, twice};
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
@@ -20,7 +20,7 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "A phone on a bad network sends for many seconds; an upload that was begun must not be thrown away.",
     how: "Half of a body of 64 KiB is sent before the signal, the rest in small pieces after it. The answer must be whole \
-          and as it was for two such uploads before any stop: fewer bytes counted are bytes lost.",
+          and as it was for two such uploads before any stop, more than a second apart: fewer bytes counted are bytes lost.",
     applies: "Needs a path that takes a body with POST: --upload PATH, or found at /upload.",
     threshold: |_| Threshold::Count(0, "uploads lost"),
     hints: &[
@@ -60,29 +60,26 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .map_err(crate::CannotDrill::Usage)?;
     let path = without_query(path);
     let bytes = upload(&place.request(), vec![b'a'; BODY]).bytes(false);
-    let mut answers = Vec::new();
-    for _ in 0..2 {
-        let whole = async {
-            let mut wire = run.wire().await?;
-            wire.send(&bytes).await?;
-            wire.answer_within(PATIENCE).await
-        };
-        match whole.await {
-            Ok(answer) if answer.head.status < 400 => answers.push(answer),
-            Ok(answer) => {
-                return Ok(Finding::skipped(format!(
-                    "{path} answers {} to an upload before any stop; give a path that takes one with --upload PATH",
-                    answer.head.status
-                )));
-            }
-            Err(broken) => {
-                return Ok(Finding::skipped(format!(
-                    "{path} takes no upload before any stop: {broken}"
-                )));
-            }
+    let whole = async || {
+        let mut wire = run.wire().await?;
+        wire.send(&bytes).await?;
+        wire.answer_within(PATIENCE).await
+    };
+    let answers = match twice(whole).await {
+        Ok(answers) => answers,
+        Err(broken) => {
+            return Ok(Finding::skipped(format!(
+                "{path} takes no upload before any stop: {broken}"
+            )));
         }
+    };
+    if let Some(answer) = answers.iter().find(|answer| answer.head.status >= 400) {
+        return Ok(Finding::skipped(format!(
+            "{path} answers {} to an upload before any stop; give a path that takes one with --upload PATH",
+            answer.head.status
+        )));
     }
-    let Some(reference) = Reference::of(&answers) else {
+    let Some(reference) = Reference::of(&answers).map(Reference::counting_numbers) else {
         return Ok(Finding::skipped("no answer to compare with"));
     };
     let (early, late) = bytes.split_at(bytes.len() - BODY / 2);
@@ -100,9 +97,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         wire.answer_within(PATIENCE).await
     };
     let lost = |why: String| {
-        Finding::failed("an upload under way was lost")
-            .shown([format!("POST {path}: {why}")])
-            .measured("1 of 1 lost")
+        Finding::failed("an upload under way was lost").shown([format!("POST {path}: {why}")])
     };
     let sent = sent.await;
     if let Some(signal) = signal {
@@ -115,12 +110,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 answer.head.status
             ))
             .measured("0 of 1 lost"),
-            Some(wrong) => lost(wrong),
+            Some(wrong) => stage.one_lost(lost(wrong)),
         },
         Err(broken) => {
             let mut finding = lost(broken.to_string());
             finding.by_time = matches!(broken, Broken::TimedOut(_));
-            finding.shown(run.last_lines(3))
+            stage.one_lost(finding.shown(run.last_lines(3)))
         }
     })
 }

@@ -1,6 +1,7 @@
 //! Events without end have one.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use adieu_load::Body;
@@ -12,7 +13,7 @@ use crate::place::without_query;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
-use crate::wire::{Digest, End};
+use crate::wire::{Digest, End, field};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "sse-ends",
@@ -21,7 +22,8 @@ pub(crate) const SPEC: Spec = Spec {
     why: "An event stream never ends by itself: if nobody ends it, every stop lasts until the deadline.",
     how: "An event stream is open when the signal comes. It must end in order, with its last chunk and without a reset, \
           and let the program go.",
-    applies: "Needs server-sent events: --sse PATH, or found at /sse or /events.",
+    applies: "Needs server-sent events: --sse PATH, or found at /sse or /events. Skipped if what comes is not \
+              text/event-stream, has a length, or is over before the signal.",
     threshold: |_| Threshold::Time(Duration::from_secs(5)),
     hints: &[
         (
@@ -66,25 +68,26 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         let head = timeout(PATIENCE, wire.head())
             .await
             .map_err(|_| "no head came".to_owned())?;
-        let (head, _) = head.map_err(|error| error.to_string())?;
-        match head.status {
-            200 => Ok((wire, head.body)),
-            status => Err(format!("status {status}")),
+        let (head, text) = head.map_err(|error| error.to_string())?;
+        let kind = field(&text, "content-type").unwrap_or("nothing");
+        match (head.status, head.body) {
+            (200, _) if !is_events(kind) => Err(format!(
+                "its content type is {kind} and not text/event-stream"
+            )),
+            (200, Body::Length(length)) => Err(format!("it ends by itself after {length} bytes")),
+            (200, body) => Ok((wire, body)),
+            (status, _) => Err(format!("status {status}")),
         }
     };
     let (mut wire, body) = match opened.await {
         Ok(opened) => opened,
         Err(why) => {
             return Ok(Finding::skipped(format!(
-                "{path} gives no event stream: {why}"
+                "{path} gives no event stream: {why}; give a path that does with --sse PATH"
             )));
         }
     };
-    run.let_arrive().await;
-    let signal = run.stop();
-    let limit = stage.idle_stop() + stage.threshold.time();
-    let until = Instant::now() + limit;
-    let reading = async {
+    let mut reading = pin!(async {
         match body {
             Body::Chunked => {
                 let mut digest = Digest::default();
@@ -96,8 +99,16 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 End::Broken(error) => Err(error),
             },
         }
-    };
-    let end: Result<io::Result<()>, _> = timeout_at(until, reading).await;
+    });
+    run.let_arrive().await;
+    if timeout(Duration::ZERO, &mut reading).await.is_ok() {
+        return Ok(Finding::skipped(format!(
+            "the event stream at {path} was over before the signal; give one that lasts with --sse PATH"
+        )));
+    }
+    let signal = run.stop();
+    let limit = stage.idle_stop() + stage.threshold.time();
+    let end: Result<io::Result<()>, _> = timeout_at(Instant::now() + limit, reading).await;
     let took = show(signal.elapsed());
     stage.see_out(&run, signal).await;
     Ok(match end {
@@ -120,4 +131,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .shown(run.last_lines(3))
         .measured(format!("more than {}", show(limit))),
     })
+}
+
+fn is_events(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("text/event-stream")
 }

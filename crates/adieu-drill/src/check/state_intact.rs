@@ -64,7 +64,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         );
         let run = stage.start().await?;
         let load = race::load(stage, &run, Mode::Mixed).map(|load| load.clients(4).start());
-        stage.give_work(&run).await;
+        stage.give_work(&run, number).await;
         sleep(Duration::from_millis(stage.dice.u64(0..200))).await;
         let how = if killed {
             "SIGKILL"

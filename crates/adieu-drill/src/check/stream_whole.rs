@@ -1,16 +1,18 @@
 //! An answer that comes in pieces, across the signal.
 
-use std::io;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
 use crate::place::without_query;
+use crate::reference::{Reference, twice};
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
-use crate::wire::{Broken, Wire};
+use crate::wire::{Answer, Broken, Wire};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "stream-whole",
@@ -19,8 +21,10 @@ pub(crate) const SPEC: Spec = Spec {
     why: "A download that is streamed must arrive to its end, or the client must notice: one that ends early as if it \
           were whole is corruption.",
     how: "The streaming path is asked and begins to answer; then the signal comes. The rest must arrive: in the right \
-          framing, and the same bytes as before.",
-    applies: "Needs a path that streams for a second or so and ends: --stream PATH, or found at /stream.",
+          framing, and the same bytes as twice before, more than a second apart, save for the value of a number; as \
+          long as before, if they differed by themselves.",
+    applies: "Needs a path that streams for a second or so and ends: --stream PATH, or found at /stream. Skipped if the \
+              answer is whole before the signal.",
     threshold: |_| Threshold::Count(0, "streams lost"),
     hints: &[
         (
@@ -41,6 +45,9 @@ pub(crate) const SPEC: Spec = Spec {
     run: |stage| Box::pin(check(stage)) as Trying<'_>,
 };
 
+/// What takes no longer than this does not stream.
+const MOMENT: Duration = Duration::from_millis(50);
+
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let Some(path) = &stage.found.stream else {
         return Ok(Finding::skipped(
@@ -54,63 +61,81 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .map_err(crate::CannotDrill::Usage)?;
     let path = without_query(path);
     let request = place.request();
-    let (one, two) = tokio::join!(
-        Wire::ask_within(&place, &request, PATIENCE * 3),
-        Wire::ask_within(&place, &request, PATIENCE * 3)
-    );
-    let (one, two) = match (one, two) {
-        (Ok(one), Ok(two)) if one.head.status < 400 => (one.body, two.body),
-        (Ok(one), Ok(_)) => {
-            return Ok(Finding::skipped(format!(
-                "{path} answers {}",
-                one.head.status
-            )));
-        }
-        (Err(broken), _) | (_, Err(broken)) => {
+    let answers = match twice(|| Wire::ask_within(&place, &request, PATIENCE * 3)).await {
+        Ok(answers) => answers,
+        Err(broken) => {
             return Ok(Finding::failed(format!(
                 "{path} fails before any stop: {broken}"
             )));
         }
+    };
+    if let Some(answer) = answers.iter().find(|answer| answer.head.status >= 400) {
+        return Ok(Finding::skipped(format!(
+            "{path} answers {}",
+            answer.head.status
+        )));
+    }
+    let Some(reference) = Reference::of(&answers) else {
+        return Ok(Finding::skipped("no answer to compare with"));
     };
     let mut signal = None;
     let read = async {
         let mut wire = run.wire().await?;
         wire.send(&request.bytes(false)).await?;
         let head = timeout(PATIENCE, wire.head()).await;
-        let head = head.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let (head, _) = head.map_err(|error| Broken::new(error, true, 0))?;
-        signal = Some(run.stop());
-        let body = timeout(PATIENCE * 3, wire.body(head.body)).await;
-        let body = body.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        body.map_err(|error| Broken::new(error, true, 1))
+        let head = head.map_err(|_| wire.timed_out())?;
+        let (head, text) = head.map_err(|error| wire.broken(error))?;
+        let body = {
+            let mut body = pin!(wire.body(head.body));
+            match timeout(MOMENT, &mut body).await {
+                Ok(early) => Ok(early),
+                Err(_) => {
+                    signal = Some(run.stop());
+                    timeout(PATIENCE * 3, body).await
+                }
+            }
+        };
+        let body = body.map_err(|_| wire.timed_out())?;
+        let body = body.map_err(|error| wire.broken(error))?;
+        let ended = Instant::now();
+        Ok::<_, Broken>(Answer {
+            head,
+            text,
+            body,
+            ended,
+        })
     };
     let read = read.await;
-    if let Some(signal) = signal {
-        stage.see_out(&run, signal).await;
-    }
-    // Two that differ by themselves cannot tell a third one wrong.
-    let (steady, steady_length) = (one == two, one.length == two.length);
+    let Some(signal) = signal else {
+        return Ok(match read {
+            Ok(answer) => Finding::skipped(format!(
+                "the {} bytes of {path} were whole before the signal; give a path that streams for a second or so with \
+                 --stream PATH",
+                answer.body.length
+            )),
+            Err(broken) => Finding::failed(format!("{path} fails before any stop: {broken}")),
+        });
+    };
+    stage.see_out(&run, signal).await;
     Ok(match read {
-        Ok(body) if body == one || (!steady && (body.length == one.length || !steady_length)) => {
-            let same = if steady {
-                ""
-            } else {
-                " (it differs each time)"
-            };
-            Finding::passed(format!(
-                "a stream of {} bytes came to its end{same}",
-                body.length
+        Ok(answer) => match reference.wrong(&answer) {
+            None => Finding::passed(format!(
+                "a stream of {} bytes came to its end, whole {reference}",
+                answer.body.length
             ))
-            .measured("0 of 1 lost")
-        }
-        Ok(body) => Finding::failed("a stream ended early as if it were whole")
-            .shown([format!(
-                "GET {path}: {body:?} across the stop, {one:?} before"
-            )])
-            .measured("1 of 1 lost"),
-        Err(broken) => Finding::failed("a stream under way was cut")
+            .measured("0 of 1 lost"),
+            Some(wrong) => stage.one_lost(
+                Finding::failed("a stream ended early as if it were whole")
+                    .shown([format!("GET {path}: {wrong}")]),
+            ),
+        },
+        Err(broken) => stage.one_lost(
+            match broken {
+                Broken::TimedOut(_) => Finding::late("a stream under way did not come to its end"),
+                _ => Finding::failed("a stream under way was cut"),
+            }
             .shown([format!("GET {path}: {broken}")])
-            .shown(run.last_lines(3))
-            .measured("1 of 1 lost"),
+            .shown(run.last_lines(3)),
+        ),
     })
 }

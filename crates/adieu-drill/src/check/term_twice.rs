@@ -15,7 +15,7 @@ pub(crate) const SPEC: Spec = Spec {
           finish.",
     how: "The stop signal is sent, and again 100 ms later, with a request in flight. The request must be answered whole, \
           and the program must end within the outer grace without a crash.",
-    applies: "Always; without a slow path only the end is judged. Skipped when the stop signal is SIGINT, where a second \
+    applies: "Always; without a slow path only the end is judged, against that after a single signal. Skipped when the stop signal is SIGINT, where a second \
               one may force.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

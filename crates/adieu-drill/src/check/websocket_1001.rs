@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
 use crate::finding::Finding;
 use crate::place::without_query;
 use crate::report::Group;
-use crate::stage::Stage;
+use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
 use crate::wire::{Message, WebSocket};
 
@@ -52,11 +52,17 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .at(&run.subject.blanks.fill(path))
         .map_err(crate::CannotDrill::Usage)?;
     let path = without_query(path);
-    let mut socket = match WebSocket::open(&place).await {
-        Ok(socket) => socket,
-        Err(error) => {
+    let mut socket = match timeout(PATIENCE, WebSocket::open(&place)).await {
+        Ok(Ok(socket)) => socket,
+        Ok(Err(error)) => {
             return Ok(Finding::skipped(format!(
                 "{path} does not become a WebSocket: {error}"
+            )));
+        }
+        Err(_) => {
+            return Ok(Finding::skipped(format!(
+                "{path} does not become a WebSocket: no answer within {}",
+                show(PATIENCE)
             )));
         }
     };
@@ -86,6 +92,9 @@ async fn farewell(socket: &mut WebSocket, signal: std::time::Instant, limit: Dur
                         Finding::passed(format!("closed with {said} after {took}")).measured(took)
                     }
                     _ => Finding::failed(format!("closed with {said} in the place of 1001"))
+                        .shown([format!(
+                            "a close frame came {took} after the signal with {said}; demanded: 1001 or 1012"
+                        )])
                         .measured(said),
                 };
             }

@@ -38,13 +38,21 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 pub(crate) struct Digest {
     pub(crate) length: u64,
     hash: u64,
+    /// The same with every number as one digit: what is left when a clock or a counter in it has gone on.
+    without_numbers: u64,
+    in_number: bool,
 }
+
+/// Where FNV-1a begins.
+const BEGIN: u64 = 0xcbf2_9ce4_8422_2325;
 
 impl Default for Digest {
     fn default() -> Self {
         Self {
             length: 0,
-            hash: 0xcbf2_9ce4_8422_2325,
+            hash: BEGIN,
+            without_numbers: BEGIN,
+            in_number: false,
         }
     }
 }
@@ -52,9 +60,21 @@ impl Default for Digest {
 impl Digest {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         for byte in bytes {
-            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            self.hash = step(self.hash, *byte);
+            let digit = byte.is_ascii_digit();
+            if !(digit && self.in_number) {
+                let byte = if digit { b'0' } else { *byte };
+                self.without_numbers = step(self.without_numbers, byte);
+            }
+            self.in_number = digit;
         }
+    }
+
+    /// Whether the bytes are the same save for the values of numbers.
+    pub(crate) const fn same_but_numbers(&self, other: &Self) -> bool {
+        self.without_numbers == other.without_numbers
     }
 }
 

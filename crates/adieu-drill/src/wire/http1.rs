@@ -1,5 +1,6 @@
 //! HTTP/1.1 piece by piece.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use tokio::time::timeout;
 
 use super::answer::{Answer, Broken, Digest};
 use crate::place::Place;
+use crate::stage::PATIENCE;
 
 /// A connection with the state of what was said on it.
 pub(crate) struct Wire {
@@ -19,8 +21,8 @@ pub(crate) struct Wire {
     sent: bool,
     /// Bytes of the present answer.
     heard: u64,
-    /// The answer to a HEAD tells of a body and has none.
-    bodiless: bool,
+    /// Whether each answer to come tells of a body and has none, as that to a HEAD does.
+    bodiless: VecDeque<bool>,
 }
 
 /// How a connection ended.
@@ -33,15 +35,15 @@ pub(crate) enum End {
 }
 
 impl Wire {
-    /// Connects.
+    /// Connects. A server that never shakes hands is none.
     pub(crate) async fn open(target: &Target) -> Result<Self, Broken> {
-        match target.connect().await {
+        match in_time(target.connect()).await {
             Ok(connection) => Ok(Self {
                 connection,
                 received: BytesMut::with_capacity(4_096),
                 sent: false,
                 heard: 0,
-                bodiless: false,
+                bodiless: VecDeque::new(),
             }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Broken::Refused),
             Err(error) => Err(Broken::Unsent(error)),
@@ -70,9 +72,14 @@ impl Wire {
 
     /// Sends all of a request.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        (self.sent, self.heard) = (false, 0);
-        self.bodiless = bytes.starts_with(b"HEAD ");
-        self.send_part(bytes).await?;
+        self.send_together(&[bytes]).await
+    }
+
+    /// Sends several in one breath.
+    pub(crate) async fn send_together(&mut self, requests: &[&[u8]]) -> Result<(), Broken> {
+        let is_head = |request: &&[u8]| request.starts_with(b"HEAD ");
+        self.bodiless = requests.iter().map(is_head).collect();
+        self.send_part(&requests.concat()).await?;
         self.sent = true;
         Ok(())
     }
@@ -80,11 +87,12 @@ impl Wire {
     /// Sends some of one.
     pub(crate) async fn send_part(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         (self.sent, self.heard) = (false, 0);
-        self.connection
-            .write_all(bytes)
-            .await
-            .map_err(Broken::Unsent)?;
-        self.connection.flush().await.map_err(Broken::Unsent)
+        let connection = &mut self.connection;
+        let sent = in_time(async {
+            connection.write_all(bytes).await?;
+            connection.flush().await
+        });
+        sent.await.map_err(Broken::Unsent)
     }
 
     /// Sends the rest of it.
@@ -99,7 +107,7 @@ impl Wire {
         self.heard = self.received.len() as u64;
         match self.read_answer().await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(Broken::new(error, self.sent, self.heard)),
+            Err(error) => Err(self.broken(error)),
         }
     }
 
@@ -107,8 +115,18 @@ impl Wire {
     pub(crate) async fn answer_within(&mut self, patience: Duration) -> Result<Answer, Broken> {
         match timeout(patience, self.answer()).await {
             Ok(answer) => answer,
-            Err(_) => Err(Broken::TimedOut(self.heard)),
+            Err(_) => Err(self.timed_out()),
         }
+    }
+
+    /// What an answer is that ended with this in the place of its end.
+    pub(crate) fn broken(&self, error: io::Error) -> Broken {
+        Broken::new(error, self.sent, self.heard)
+    }
+
+    /// What an answer is that nobody waits for any longer.
+    pub(crate) const fn timed_out(&self) -> Broken {
+        Broken::TimedOut(self.heard)
     }
 
     /// Reads a head, and leaves what follows.
@@ -118,7 +136,7 @@ impl Wire {
                 let bytes = self.received.split_to(end);
                 let head = Head::parse(&bytes)?;
                 // `100 Continue` and its like come before the answer.
-                if !(100..200).contains(&head.status) || head.status == 101 {
+                if !head.is_interim() {
                     return Ok((head, String::from_utf8_lossy(&bytes).into_owned()));
                 }
             }
@@ -131,8 +149,9 @@ impl Wire {
 
     async fn read_answer(&mut self) -> io::Result<Answer> {
         let (head, text) = self.head().await?;
+        let bodiless = self.bodiless.pop_front().unwrap_or(false);
         let body = match head.body {
-            _ if self.bodiless => Digest::default(),
+            _ if bodiless => Digest::default(),
             body => self.body(body).await?,
         };
         Ok(Answer {
@@ -234,4 +253,10 @@ impl Wire {
     pub(crate) fn take_received(&mut self) -> BytesMut {
         self.received.split()
     }
+}
+
+/// A server that takes nothing for so long takes nothing.
+async fn in_time<T>(doing: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let done = timeout(PATIENCE, doing).await;
+    done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

@@ -5,7 +5,7 @@ mod frames;
 mod http1;
 mod websocket;
 
-pub(crate) use answer::{Answer, Broken, Digest};
+pub(crate) use answer::{Answer, Broken, Digest, field};
 pub(crate) use frames::{Frame, H2};
 pub(crate) use http1::{End, Wire};
 pub(crate) use websocket::{Message, WebSocket};

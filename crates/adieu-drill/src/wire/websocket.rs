@@ -24,6 +24,9 @@ pub(crate) enum Message {
     Other,
 }
 
+/// Sixteen bytes, as every server may demand: `adieu and thanks`. Whether it hashes them right is not asked here.
+const KEY: &str = "YWRpZXUgYW5kIHRoYW5rcw==";
+
 impl WebSocket {
     /// Opens one, or says why not.
     pub(crate) async fn open(place: &Place) -> io::Result<Self> {
@@ -35,8 +38,7 @@ impl WebSocket {
             ("connection", "Upgrade"),
             ("upgrade", "websocket"),
             ("sec-websocket-version", "13"),
-            // Any sixteen bytes; whether the server hashes them right is not asked here.
-            ("sec-websocket-key", "YWRpZXUsIGFuZCB0aGFua3Mh"),
+            ("sec-websocket-key", KEY),
         ] {
             request.headers.push((name.to_owned(), value.to_owned()));
         }
@@ -123,5 +125,16 @@ impl WebSocket {
         let payload = code.map(u16::to_be_bytes);
         self.send(8, payload.as_ref().map_or(&[], |bytes| &bytes[..]))
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    #[test]
+    fn the_key_is_sixteen_bytes() {
+        assert_eq!(STANDARD.decode(super::KEY).expect("base64").len(), 16);
     }
 }
