@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
 use std::thread;
+use std::time::{Duration, Instant};
 
 const ADIEU: &str = env!("CARGO_BIN_EXE_adieu");
 
@@ -83,6 +84,22 @@ fn a_bad_answer_is_one_and_says_what_the_service_said() {
     assert_eq!(said, told);
     // Unless that is the answer to be had.
     assert_eq!(health(&[&url, "--status", "200,500-503"]).0, 0);
+}
+
+/// An answer without a body is whole, though the connection stays open.
+#[test]
+fn no_body_is_not_waited_for() {
+    for answer in [
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length:0\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 1\r\n\r\n\n",
+    ] {
+        let begun = Instant::now();
+        let url = format!("http://{}/readyz", server(answer));
+        let (code, said) = health(&[&url, "--timeout", "30s"]);
+        let told = format!("unhealthy: {url} says 503 Service Unavailable\n");
+        assert_eq!((code, said), (1, told));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{answer}");
+    }
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn inquire(
         return Ok(line);
     }
     // The status is enough; the first words of the body say why, if they come in time.
-    while answer.len() < MOST && words_of(&answer).is_none() {
+    while answer.len() < MOST && words_of(&answer).is_none() && !is_whole(&answer) {
         let in_time = deadline.left().map(|left| wire.patience(left));
         match in_time {
             Ok(Ok(())) => match wire.read(&mut part) {
@@ -202,6 +202,20 @@ fn is_interim(status: u16) -> bool {
 fn end_of_head(answer: &[u8]) -> Option<usize> {
     let end = answer.windows(4).position(|end| end == b"\r\n\r\n")?;
     Some(end + 4)
+}
+
+/// Whether all has come that the head speaks of, if it does. The connection may stay open.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(body) = end_of_head(answer) else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&answer[..body]);
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_it = name.eq_ignore_ascii_case("content-length");
+        is_it.then(|| value.trim().parse::<usize>().ok())?
+    });
+    length.is_some_and(|length| answer.len() - body >= length)
 }
 
 /// The first line of the body, if it has come.

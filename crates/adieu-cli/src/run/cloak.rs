@@ -7,18 +7,21 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tokio::time::Instant;
 
-use super::{descendants, log, sockets, sys};
+use super::{descendants, log, queues, sockets, sys};
 
 /// Quiet means no connection in any queue for so long: longer than most round trips, because the last step of a
 /// handshake may still be on its way.
 const QUIET: Duration = Duration::from_millis(150);
-/// A server that takes nobody out of its queue for so long is not waited for.
+/// A server that has taken nobody out of its queue for so long may be stuck. At least: where there is more time, one
+/// that is slow is not mistaken for it, see [`until_quiet`].
 const STUCK: Duration = Duration::from_secs(1);
 /// How often the queue is looked at; nobody tells when it is empty.
 const LOOK: Duration = Duration::from_millis(5);
@@ -43,7 +46,7 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64]) -> Cloaked {
     let sockets: Vec<OwnedFd> = own
         .into_iter()
         .chain(found.sockets)
-        .filter(|socket| sys::queue(socket.as_fd()).is_ok() && sys::cloak(socket.as_fd()).is_ok())
+        .filter(|socket| is_hidden(socket.as_fd()))
         .collect();
     if let Some((pid, error)) = found.denied {
         log::info(format_args!(
@@ -65,36 +68,58 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64]) -> Cloaked {
     }
 }
 
+/// Nobody comes to a Unix socket of ours any more: its file is gone.
+fn is_hidden(socket: BorrowedFd<'_>) -> bool {
+    let is_unix = socket_domain(socket).is_ok_and(|it| it == AddressFamily::UNIX);
+    is_unix || (sys::queue(socket).is_ok() && sys::cloak(socket).is_ok())
+}
+
 impl Cloaked {
     /// Completes when the queues have been quiet, at once if there was no traffic. Cancel-safe.
     pub(super) async fn quiet(&self, most: Duration) {
         let waiting = || {
-            let queues = self.sockets.iter().map(|it| sys::queue(it.as_fd()));
-            queues.flatten().sum()
+            let queues = self.sockets.iter().map(|it| queues::waiting(it.as_fd()));
+            queues.sum()
         };
         if !self.sockets.is_empty() && (self.had_traffic || waiting() > 0) {
-            until_quiet(waiting, most).await;
+            say_left(until_quiet(waiting, most).await);
         }
     }
 }
 
-/// Completes when nobody has been waiting for long enough, when the server has stopped taking them, or when it has
-/// taken as much time as it may. Cancel-safe.
+/// Nobody is to search for what became of them.
+fn say_left(count: u32) {
+    match count {
+        0 => {}
+        1 => log::warn("1 connection still waits to be accepted; the command is told all the same"),
+        _ => log::warn(format_args!(
+            "{count} connections still wait to be accepted; the command is told all the same"
+        )),
+    }
+}
+
+/// Completes when nobody has been waiting for long enough, when the server seems to be stuck, or when it has taken as much
+/// time as it may. Says how many wait still. Cancel-safe.
 ///
-/// A server on a busy machine is slow to empty its queue and not stuck: it has its time as long as there is progress.
-pub(super) async fn until_quiet(waiting: impl Fn() -> u32, most: Duration) {
+/// A server on a busy machine, or one that takes seconds for each request, is slow to empty its queue and not stuck: one
+/// that was seen to take somebody has all the time there is. One that hangs takes nobody, and half of the time tells.
+pub(super) async fn until_quiet(waiting: impl Fn() -> u32, most: Duration) -> u32 {
     let begun = Instant::now();
-    let (mut busy, mut moved, mut before) = (begun, begun, waiting());
-    while busy.elapsed() < QUIET && moved.elapsed() < STUCK && begun.elapsed() < most {
+    let stuck = STUCK.max(most / 2);
+    let (mut busy, mut is_taken_from, mut left) = (begun, false, waiting());
+    while busy.elapsed() < QUIET
+        && (is_taken_from || begun.elapsed() < stuck)
+        && begun.elapsed() < most
+    {
         tokio::time::sleep(LOOK).await;
         let now = waiting();
-        if now != before {
-            (before, moved) = (now, Instant::now());
-        }
+        is_taken_from |= now < left;
+        left = now;
         if now > 0 {
             busy = Instant::now();
         }
     }
+    left
 }
 
 #[derive(Default)]
@@ -114,7 +139,7 @@ fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Tabl
     let mut taken = known.clone();
     let mut tables: HashMap<String, Table> = HashMap::new();
     for &pid in processes {
-        let sockets: Vec<(i32, u64)> = sockets_of(pid).collect();
+        let sockets: Vec<(i32, u64)> = sockets_of(&pid.to_string()).collect();
         if sockets.is_empty() {
             continue;
         }
@@ -157,7 +182,8 @@ fn take(pid: u32, number: i32, pidfd: &mut Option<OwnedFd>) -> io::Result<OwnedF
     Ok(pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty())?)
 }
 
-fn sockets_of(pid: u32) -> impl Iterator<Item = (i32, u64)> {
+/// The sockets of a process, by the number of their descriptor and by inode.
+pub(super) fn sockets_of(pid: &str) -> impl Iterator<Item = (i32, u64)> {
     fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten()
@@ -211,29 +237,34 @@ mod tests {
 
     use super::*;
 
-    /// How long it waits for a queue that has so many in it and lets one go each time.
-    async fn waits(first: u32, each: Duration, most: Duration) -> Duration {
+    /// How long it waits for a queue that has so many in it and lets one go each time, and how many it gives up.
+    async fn waits(first: u32, each: Duration, most: Duration) -> (Duration, u32) {
         let begun = Instant::now();
         let left = || {
             let gone = begun.elapsed().as_millis() / each.as_millis();
             first.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
         };
-        until_quiet(left, most).await;
-        begun.elapsed()
+        let given_up = until_quiet(left, most).await;
+        (begun.elapsed(), given_up)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_queue_has_its_time_as_long_as_somebody_takes_from_it() {
         let (second, long) = (Duration::from_secs(1), Duration::from_secs(60));
-        let near = |took: Duration, wanted: Duration| {
+        let near = |(took, left): (Duration, u32), wanted: Duration, given_up: u32| {
             assert!(took.abs_diff(wanted) <= LOOK * 3, "{took:?}");
+            assert_eq!(left, given_up, "after {took:?}");
         };
-        near(waits(0, second, long).await, QUIET);
-        // Slower than a second in all, and never stuck.
+        near(waits(0, second, long).await, QUIET, 0);
+        // Slower than a second in all, and never stuck; nor is one that takes longer for each.
         let slow = Duration::from_millis(200);
-        near(waits(32, slow, long).await, slow * 32 + QUIET);
-        near(waits(32, Duration::from_secs(9), long).await, STUCK);
-        near(waits(32, slow, second).await, second);
+        near(waits(32, slow, long).await, slow * 32 + QUIET, 0);
+        near(waits(4, second * 9, long).await, second * 36 + QUIET, 0);
+        near(waits(4, second * 29, long).await, long, 2);
+        // One that takes nobody is told while there is time, and at once where there is little of it.
+        near(waits(32, long, long).await, long / 2, 32);
+        near(waits(32, long, second * 3 / 2).await, STUCK, 32);
+        near(waits(32, slow, second).await, second, 27);
         // One that comes late, from a handshake half done, starts the quiet again.
         let begun = Instant::now();
         let asked = Cell::new(0);

@@ -49,6 +49,11 @@ pub(super) fn all() -> impl Iterator<Item = u32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// Who is in this process group, also those that have ended and wait for their parents.
+pub(super) fn in_group(group: u32) -> impl Iterator<Item = u32> {
+    all().filter(move |pid| group_of(*pid) == Some(group))
+}
+
 /// Whether this process is below us, also one that has ended and waits for its parent. It is asked for upwards: in a
 /// [list of all](of) one is missing whose parent ends while the list is made.
 pub(super) fn is_below_us(pid: u32) -> bool {
@@ -89,6 +94,12 @@ fn stat_of(pid: u32) -> Option<(char, u32)> {
     Some((state, rest.next()?.parse().ok()?))
 }
 
+fn group_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the state and the parent.
+    stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
+}
+
 /// With what a process has ended that its parent has not waited for yet, as the parent will be told.
 pub(super) fn status_of(pid: u32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -119,5 +130,7 @@ mod tests {
         child.wait().unwrap();
         assert!(!is_below_us(child.id()));
         assert_eq!(and(us)[0], us);
+        let group = group_of(us).unwrap();
+        assert!(in_group(group).any(|pid| pid == us));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ struct State {
     guarded: Vec<u32>,
     /// Those that others had started, and left to us.
     adopted: u32,
+    /// The group that was given the terminal.
+    at_terminal: Option<u32>,
     usage: Usage,
 }
 
@@ -174,6 +177,7 @@ impl Family {
     fn reap(&self) {
         let mut state = self.state();
         self.reap_all(&mut state);
+        state.take_terminal_back();
         let State {
             guardian, guarded, ..
         } = &mut *state;
@@ -198,7 +202,7 @@ impl Family {
                 if let Change::Suspended(signal) = change
                     && state.known.contains_key(&pid)
                 {
-                    give_terminal(pid, signal);
+                    state.give_terminal(pid, signal);
                 }
                 continue;
             };
@@ -229,8 +233,29 @@ impl Family {
         let _ = self.alone.subscribe().wait_for(|alone| *alone).await;
     }
 
-    /// Completes when this process group has no member any more. Cancel-safe.
+    /// Completes when nobody in this process group lives any more. A zombie holds nothing, and its parent, who may have
+    /// left the group, may never wait for it. Cancel-safe.
     pub(super) async fn without_group(&self, group: u32) {
+        if !descendants::is_known() {
+            return self.without_members(group).await;
+        }
+        loop {
+            let living = living(group);
+            if living.is_empty() {
+                // Those that came to us go now.
+                return self.reap();
+            }
+            for process in living {
+                let Ok(process) = sys::on_runtime(process) else {
+                    return self.without_members(group).await;
+                };
+                let _ = process.readable().await;
+            }
+        }
+    }
+
+    /// The same, zombies and all: what the kernel tells without /proc.
+    async fn without_members(&self, group: u32) {
         let mut ended = self.ended.subscribe();
         while sys::group_lives(group) {
             // Whoever leaves the group comes by us, at the latest when its parent has gone.
@@ -277,18 +302,52 @@ impl Family {
     }
 }
 
-/// A command that wants to read from the terminal is suspended, because it is not the terminal's foreground; we
-/// are, so that Ctrl-C comes to us. One that asks for the terminal is given it.
-fn give_terminal(pid: u32, signal: Signal) {
-    if signal.0 != libc::SIGTTIN && signal.0 != libc::SIGTTOU {
-        return;
+/// Those in this group that live.
+fn living(group: u32) -> Vec<OwnedFd> {
+    if !sys::group_lives(group) {
+        return Vec::new();
     }
-    let terminal = std::io::stdin();
-    let is_ours = termios::tcgetpgrp(&terminal).is_ok_and(|it| it == rustix::process::getpgrp());
-    let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let Some(group) = group.filter(|_| is_ours)
-        && termios::tcsetpgrp(&terminal, group).is_ok()
-    {
-        sys::kill_group(pid, Signal::CONT);
+    descendants::in_group(group)
+        .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+        .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        .filter(|process| !sys::is_readable(process.as_fd()))
+        .collect()
+}
+
+impl State {
+    /// A command that wants to read from the terminal is suspended, because it is not the terminal's foreground; we
+    /// are, so that Ctrl-C comes to us. One that asks for the terminal is given it.
+    fn give_terminal(&mut self, pid: u32, signal: Signal) {
+        if signal.0 != libc::SIGTTIN && signal.0 != libc::SIGTTOU {
+            return;
+        }
+        self.take_terminal_back();
+        let us = rustix::process::getpgrp();
+        let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if let Some(group) = group.filter(|_| foreground() == Some(us))
+            && termios::tcsetpgrp(std::io::stdin(), group).is_ok()
+        {
+            self.at_terminal = Some(pid);
+            sys::kill_group(pid, Signal::CONT);
+        }
     }
+
+    /// With the last of its group the terminal comes back to us: Ctrl-C would reach nobody, and the next one that asks
+    /// for it could not be given it. Unless somebody else has it by now, as a shell that we were started from.
+    fn take_terminal_back(&mut self) {
+        let Some(group) = self.at_terminal.filter(|group| living(*group).is_empty()) else {
+            return;
+        };
+        self.at_terminal = None;
+        let is_still_theirs = foreground().is_none_or(|it| it.as_raw_pid().unsigned_abs() == group);
+        // Without a terminal there is nothing to take back.
+        if is_still_theirs {
+            let _ = sys::take_terminal();
+        }
+    }
+}
+
+/// The foreground group of our terminal; `None` for one that is gone, too.
+fn foreground() -> Option<Pid> {
+    termios::tcgetpgrp(std::io::stdin()).ok()
 }

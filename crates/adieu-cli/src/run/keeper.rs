@@ -15,7 +15,7 @@ use super::readiness::advice;
 use super::refusal::{Refused, refusal};
 use super::service::Shared;
 use super::signals::Signal;
-use super::{cloak, log, notify, stopping, sys};
+use super::{cloak, log, notify, relay, stopping, sys};
 
 /// What a command that was aborted for its silence has to write its core.
 const ABORT: Duration = Duration::from_secs(2);
@@ -24,8 +24,8 @@ struct Keeper<'a> {
     shared: &'a Arc<Shared>,
     stop: Stop,
     current: Generation,
-    /// Whether it has been ready.
-    is_ready: bool,
+    /// Since when it has been ready.
+    ready: Option<Instant>,
     /// Until then; `None` once that was said.
     ready_by: Option<Instant>,
     is_aborted: bool,
@@ -63,7 +63,7 @@ pub(super) async fn keep(shared: Arc<Shared>, stop: Stop) -> adieu::Result {
         stop,
         ready_by: Some(shared.ready_by()),
         current,
-        is_ready: false,
+        ready: None,
         is_aborted: false,
         next: None,
         again: false,
@@ -96,9 +96,10 @@ impl Keeper<'_> {
                         self.say_ended(&self.current, end);
                         log::warn("the new generation takes over before it is ready");
                         self.shared.sockets().direct_to(next.set);
-                        self.current = next;
+                        let old = std::mem::replace(&mut self.current, next);
+                        tokio::spawn(clear_up(Arc::clone(self.shared), old));
                         self.ready_by = Some(ready_by);
-                        self.is_ready = false;
+                        self.ready = None;
                         self.is_aborted = false;
                         self.shared.set_ready(false);
                         self.shared.set_current(&self.current);
@@ -154,15 +155,15 @@ impl Keeper<'_> {
             pid = current.moved() => Event::Moved(pid),
             end = current.process.ended() => moved_or(current, Event::Moved, Event::Ended(end)),
             event = next => event,
-            () = current.ready(shared), if !self.is_ready => Event::Ready,
-            () = late(self.ready_by), if !self.is_ready => Event::Late,
-            () = current.silent(shared.options.watchdog), if !self.is_aborted => Event::Silent,
+            () = current.ready(shared), if self.ready.is_none() => Event::Ready,
+            () = late(self.ready_by), if self.ready.is_none() => Event::Late,
+            () = current.silent(shared.options.watchdog, self.ready), if !self.is_aborted => Event::Silent,
             () = shared.restart.notified() => Event::Restart,
         }
     }
 
     fn ready(&mut self) {
-        self.is_ready = true;
+        self.ready = Some(Instant::now());
         self.shared.set_ready(true);
         if self.shared.options.ready != Ready::Start {
             let took = self.current.process.began.elapsed().as_millis();
@@ -233,7 +234,7 @@ impl Keeper<'_> {
         };
         self.shared.sockets().direct_to(next.set);
         let old = std::mem::replace(&mut self.current, next);
-        self.is_ready = true;
+        self.ready = Some(Instant::now());
         self.is_aborted = false;
         self.shared.set_current(&self.current);
         self.shared.set_ready(true);
@@ -254,10 +255,22 @@ impl Keeper<'_> {
                 "the new generation (pid {}) {why}; the old one stays",
                 next.pid()
             ));
-            sys::kill_group(next.group(), Signal::KILL);
+            let shared = Arc::clone(self.shared);
+            if !self.may_serve(&next) {
+                sys::kill_group(next.group(), Signal::KILL);
+            } else if next.process.has_ended() {
+                tokio::spawn(clear_up(shared, next));
+            } else {
+                tokio::spawn(retire(shared, next));
+            }
             notify::tell_outside("READY=1");
         }
         self.restart_again();
+    }
+
+    /// Whether somebody may have reached a generation that is not ready: it accepts from the sockets of the present one.
+    fn may_serve(&self, next: &Generation) -> bool {
+        self.shared.sockets().overlap(next.set, self.current.set)
     }
 
     fn restart_again(&mut self) {
@@ -267,8 +280,11 @@ impl Keeper<'_> {
     }
 
     async fn stop(self) -> adieu::Result {
-        if let Some((next, _)) = &self.next {
-            sys::kill_group(next.group(), Signal::KILL);
+        match &self.next {
+            // It is told with the present one, and has the same time.
+            Some((next, _)) if self.may_serve(next) => self.shared.leaving(next),
+            Some((next, _)) => sys::kill_group(next.group(), Signal::KILL),
+            None => {}
         }
         let ended = stopping::stop(self.shared, &self.current).await;
         let end = self.current.process.ended().await;
@@ -289,7 +305,11 @@ impl Keeper<'_> {
         };
         let failure = format!("{} {}", self.shared.name, end.how);
         if again {
-            stopping::end_group(self.shared, self.current.group()).await;
+            let cleared = stopping::clear(self.shared, self.current.group());
+            // A stop has a time of its own for whoever is left.
+            if self.stop.until(cleared).await.is_none() {
+                stopping::await_rest(self.shared, &self.stop, false).await?;
+            }
             return Err(failure.into());
         }
         stopping::await_rest(self.shared, &self.stop, good).await?;
@@ -322,20 +342,37 @@ impl Keeper<'_> {
     }
 }
 
-/// Sees a generation off that has been replaced: its queue first, then the signal, then, if need be, SIGKILL.
-async fn retire(shared: Arc<Shared>, old: Generation) {
-    shared.leaving(&old);
+/// Ends what is left of a generation whose command has died during a restart: its workers may still serve.
+/// Dropped half-way, the stop ends them.
+async fn clear_up(shared: Arc<Shared>, old: Generation) {
+    leave(&shared, &old).await;
+    stopping::end_group(&shared, old.group()).await;
+    relay::rescue(&shared, old.set);
+    shared.left(&old);
+}
+
+/// A generation serves no more: it says no more, and its queue is emptied. Cancel-safe but for the first.
+async fn leave(shared: &Shared, old: &Generation) {
+    shared.leaving(old);
     if let Some(ear) = &old.ear {
         ear.leave();
     }
-    if !shared.sockets().is_empty() {
+    let is_gone = old.process.has_ended() && !sys::group_lives(old.group());
+    if !shared.sockets().is_empty() && !is_gone {
+        // A queue that it shares with the one that serves is not its own to empty.
         let waiting = || {
             let sockets = shared.sockets();
-            let queues = sockets.of_set(old.set).into_iter().map(sys::queue);
+            let queues = sockets.left_behind(old.set).map(sys::queue);
             queues.flatten().sum()
         };
         cloak::until_quiet(waiting, shared.options.term.grace / 2).await;
     }
+}
+
+/// Sees a generation off that has been replaced, or that will not do: its queue first, then the signal, then, if need be, SIGKILL.
+async fn retire(shared: Arc<Shared>, old: Generation) {
+    let is_new = shared.current().is_some_and(|it| it.number < old.number);
+    leave(&shared, &old).await;
     let signal = shared
         .options
         .signals
@@ -352,9 +389,11 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
     }
     let end = old.process.ended().await;
     stopping::end_group(&shared, old.group()).await;
+    relay::rescue(&shared, old.set);
     shared.left(&old);
     log::info(format_args!(
-        "the old generation (pid {}) {}",
+        "the {} generation (pid {}) {}",
+        if is_new { "new" } else { "old" },
         old.pid(),
         end.how
     ));

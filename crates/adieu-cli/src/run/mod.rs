@@ -5,6 +5,7 @@
 //!
 //! One thread does everything but the log, which may have a reader that does not read.
 
+mod address;
 mod args;
 mod cloak;
 mod command;
@@ -18,8 +19,10 @@ mod log;
 mod notify;
 mod options;
 mod probe;
+mod queues;
 mod readiness;
 mod refusal;
+mod relay;
 mod service;
 mod signals;
 mod sockets;

@@ -159,6 +159,8 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
 
 /// Tells whoever looks after us, if somebody does.
 pub(super) fn tell_outside(text: &str) {
+    // Once: with a watchdog it would be said for ever.
+    static WAS_SAID: AtomicBool = AtomicBool::new(false);
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
         return;
     };
@@ -173,7 +175,9 @@ pub(super) fn tell_outside(text: &str) {
         socket.send_to_addr(text.as_bytes(), &address)?;
         Ok(())
     };
-    if let Err(error) = told() {
+    if let Err(error) = told()
+        && !WAS_SAID.swap(true, Ordering::Relaxed)
+    {
         log::warn(format_args!("NOTIFY_SOCKET does not listen: {error}"));
     }
 }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::address::{Address, has_port};
 use super::args::{RestartWhen, RunArgs};
 use super::probe::Probe;
 use super::signals::{Signal, SignalMap};
-use super::sockets::{Address, has_port};
 use super::term::Term;
 
 #[derive(Clone, Debug)]

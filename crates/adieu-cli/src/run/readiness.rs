@@ -31,14 +31,7 @@ impl Generation {
                 None => std::future::pending().await,
             },
             Ready::Accept => {
-                let inodes: Vec<u64> = {
-                    let sockets = shared.sockets();
-                    let ours = sockets.of_set(self.set);
-                    ours.iter()
-                        .filter_map(|socket| sockets::inode(socket.as_fd()))
-                        .collect()
-                };
-                while !taken::by(self.pid(), &inodes) {
+                while !self.takes_over(shared) {
                     sleep(pause(self.process.began.elapsed(), LOOK)).await;
                 }
             }
@@ -50,6 +43,30 @@ impl Generation {
         }
     }
 
+    /// Whether it waits for connections: on one of its sockets, and on all on which the one waits that it is to replace.
+    fn takes_over(&self, shared: &Shared) -> bool {
+        let mine = self.taken(shared);
+        let present = shared.current().filter(|it| it.pid() != self.pid());
+        let wanted = present.map(|it| it.taken(shared)).unwrap_or_default();
+        // In the order of the command line, both of them.
+        mine.contains(&true)
+            && wanted
+                .iter()
+                .zip(&mine)
+                .all(|(wanted, mine)| *mine || !wanted)
+    }
+
+    fn taken(&self, shared: &Shared) -> Vec<bool> {
+        let inodes: Vec<u64> = {
+            let sockets = shared.sockets();
+            let ours = sockets.of_set(self.set);
+            ours.iter()
+                .filter_map(|socket| sockets::inode(socket.as_fd()))
+                .collect()
+        };
+        taken::by(self.pid(), &inodes)
+    }
+
     async fn is_content(&self, shared: &Shared) -> bool {
         for probe in &shared.options.probes {
             if probe.ask(&shared.family).await.is_err() {
@@ -59,13 +76,13 @@ impl Generation {
         true
     }
 
-    /// Completes when it has been silent for longer than the watchdog bears; never without one. Cancel-safe.
-    pub(super) async fn silent(&self, watchdog: Option<Duration>) {
-        let (Some(watchdog), Some(ear)) = (watchdog, &self.ear) else {
+    /// Completes when it has been silent for longer than the watchdog bears, counted from readiness as systemd does: a
+    /// start may take longer. Never without a watchdog, or before it is ready. Cancel-safe.
+    pub(super) async fn silent(&self, watchdog: Option<Duration>, ready: Option<Instant>) {
+        let (Some(watchdog), Some(ready), Some(ear)) = (watchdog, ready, &self.ear) else {
             return std::future::pending().await;
         };
-        let began = Instant::from_std(self.process.began);
-        silence(ear.said.clone(), began, watchdog).await;
+        silence(ear.said.clone(), ready, watchdog).await;
     }
 }
 
@@ -75,9 +92,10 @@ fn pause(since: Duration, least: Duration) -> Duration {
 }
 
 /// Completes when nothing was said for so long.
-async fn silence(mut said: watch::Receiver<Said>, began: Instant, watchdog: Duration) {
+async fn silence(mut said: watch::Receiver<Said>, ready: Instant, watchdog: Duration) {
     loop {
-        let alive = said.borrow_and_update().alive.unwrap_or(began);
+        // What was said before is no sign of life after it.
+        let alive = said.borrow_and_update().alive.unwrap_or(ready).max(ready);
         // Either time passes without a word, or there is one and its time is looked at.
         match timeout_at(alive + watchdog, said.changed()).await {
             Ok(Ok(())) => {}
@@ -92,7 +110,7 @@ async fn silence(mut said: watch::Receiver<Said>, began: Instant, watchdog: Dura
 pub(super) fn advice(ready: Ready) -> &'static str {
     match ready {
         Ready::Accept => {
-            "it does not wait for connections on the socket it was handed: have it use descriptor 3 (LISTEN_FDS), as \
+            "it does not wait for connections on the socket it was handed, or not on all that the old one serves: have it use descriptor 3 (LISTEN_FDS), as \
              `uvicorn --fd 3` does, or say with --ready how else to know"
         }
         Ready::Notify => "it did not send READY=1 to NOTIFY_SOCKET",
@@ -140,10 +158,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_never_speaks_is_silent_from_its_start() {
+    async fn who_never_speaks_is_silent_from_its_readiness() {
         let began = Instant::now();
-        let (_say, said) = watch::channel(Said::default());
-        silence(said, began, Duration::from_secs(10)).await;
-        assert_eq!(began.elapsed(), Duration::from_secs(10));
+        let (say, said) = watch::channel(Said::default());
+        say.send_modify(|said| said.alive = Some(began));
+        let ready = began + Duration::from_secs(60);
+        silence(said, ready, Duration::from_secs(10)).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(60 + 10));
     }
 }

@@ -17,6 +17,7 @@ use super::generation::Generation;
 use super::guardian::Guardian;
 use super::options::{Options, Ready};
 use super::refusal::{LIMIT_REACHED, Refused};
+use super::relay::Relays;
 use super::signals::{self, Signal};
 use super::sockets::Sockets;
 use super::{codes, keeper, log, notify, sys, watch};
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) name: String,
     pub(super) family: Arc<Family>,
+    pub(super) relays: Relays,
     /// Somebody wishes for the next generation.
     pub(super) restart: Notify,
     sockets: Mutex<Sockets>,
@@ -80,6 +82,10 @@ impl Shared {
         self.state().current = Some(generation.clone());
     }
 
+    pub(super) fn current(&self) -> Option<Generation> {
+        self.state().current.clone()
+    }
+
     pub(super) fn set_ready(&self, ready: bool) {
         self.is_ready.store(ready, Ordering::Relaxed);
     }
@@ -113,7 +119,7 @@ impl Shared {
             self.restart.notify_one();
             return;
         }
-        let current = self.state().current.clone();
+        let current = self.current();
         if let (Some(current), Some(signal)) = (current, self.options.signals.of(signal)) {
             current.process.send(signal, self.options.to_group);
         }
@@ -136,7 +142,7 @@ impl Shared {
     /// Somebody is in a hurry. A command that has not heard of the stop yet, as in the pre-stop, is told, and has a
     /// moment. Dropped half-way, it has been told.
     async fn tell_in_a_hurry(&self) {
-        let current = self.state().current.clone();
+        let current = self.current();
         let Some(current) = current.filter(|it| !it.process.has_ended()) else {
             return;
         };
@@ -157,7 +163,7 @@ impl Shared {
 
     /// How the command has ended, once it has.
     async fn end(&self) -> Option<How> {
-        let current = self.state().current.clone()?;
+        let current = self.current()?;
         let patience = Duration::from_millis(100);
         let end = tokio::time::timeout(patience, current.process.ended()).await;
         end.ok().map(|end| end.how)
@@ -214,6 +220,7 @@ async fn live(
     let shared = Arc::new(Shared {
         name: options.name(),
         family,
+        relays: Relays::default(),
         restart: Notify::new(),
         sockets: Mutex::new(sockets),
         state: Mutex::new(State {

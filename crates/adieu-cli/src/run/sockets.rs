@@ -11,83 +11,16 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::address::{Address, Place, explain};
 use super::command::Environment;
-use super::{log, sys};
+use super::{cloak, log, sys};
 
 /// A queue that overflows loses connections.
 const BACKLOG: i32 = 4_096;
-
-/// What stands behind `--listen`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    name: String,
-    place: Place,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Tcp(String),
-    Unix(PathBuf),
-}
-
-impl Address {
-    pub(super) fn parse_all(texts: &[String]) -> Result<Vec<Self>, String> {
-        let mut all: Vec<Self> = Vec::new();
-        for text in texts {
-            let address = Self::parse(text)?;
-            if !text.ends_with(":0") && all.iter().any(|it| it.place == address.place) {
-                return Err(format!("--listen {text}: the same socket twice"));
-            }
-            all.push(address);
-        }
-        Ok(all)
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let (name, place) = text.split_once('=').unwrap_or(("", text));
-        let is_name = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
-        if !name.chars().all(is_name) || (name.is_empty() && text.starts_with('=')) {
-            return Err(format!(
-                "--listen {text}: a name has letters, digits and -_. only"
-            ));
-        }
-        let place = if let Some(path) = place.strip_prefix("unix:").filter(|it| it.starts_with('/'))
-        {
-            Place::Unix(path.into())
-        } else if let Some(address) = place.strip_prefix("tcp:").filter(|it| has_port(it)) {
-            Place::Tcp(address.to_owned())
-        } else {
-            return Err(format!(
-                "--listen {text}: give tcp:host:port or unix:/path, as in tcp:0.0.0.0:8000"
-            ));
-        };
-        Ok(Self {
-            name: name.to_owned(),
-            place,
-        })
-    }
-}
-
-/// Whether this is a host and a port.
-pub(super) fn has_port(address: &str) -> bool {
-    address
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.place {
-            Place::Tcp(address) => write!(f, "tcp:{address}"),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
 
 /// How many sockets were handed to us, as systemd does.
 pub(super) fn inherited_count() -> usize {
@@ -104,6 +37,8 @@ pub(super) struct Sockets {
     ports: Vec<Port>,
     /// Which of the sockets each port gives out at present.
     serving: usize,
+    /// Those that we had at the start, by inode: handed to us, or meant for the command by their number.
+    lent: Vec<u64>,
 }
 
 struct Port {
@@ -129,6 +64,7 @@ impl Drop for Port {
 impl Sockets {
     /// Takes what was handed to us and opens the rest. Before any other descriptor is opened.
     pub(super) fn open(addresses: &[Address]) -> Result<Self, String> {
+        let lent = cloak::sockets_of("self").map(|(_, inode)| inode).collect();
         let inherited = inherited_count();
         let mut ports = inherit(inherited);
         let count = RawFd::try_from(inherited + addresses.len()).unwrap_or(RawFd::MAX - 3);
@@ -144,7 +80,11 @@ impl Sockets {
         for port in &ports {
             log::info(format_args!("listening on {}", port.shown));
         }
-        Ok(Self { ports, serving: 0 })
+        Ok(Self {
+            ports,
+            serving: 0,
+            lent,
+        })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -185,19 +125,28 @@ impl Sockets {
         self.ports.iter().filter_map(|port| port.get(set)).collect()
     }
 
+    /// Whether who has one of these sets may have accepted what was meant for the other.
+    pub(super) fn overlap(&self, one: usize, other: usize) -> bool {
+        let mut ports = self.ports.iter();
+        ports.any(|port| port.index(one) == port.index(other))
+    }
+
+    /// Those of a set that new connections do not come to.
+    pub(super) fn left_behind(&self, set: usize) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let is_left = move |port: &&Port| port.index(set) != port.index(self.serving);
+        let ports = self.ports.iter().filter(is_left);
+        ports.filter_map(move |port| port.get(set))
+    }
+
     /// Those that we have opened.
     pub(super) fn ours(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.held(true)
-    }
-
-    /// Those that were handed to us. They outlive us, with what waits in their queues.
-    pub(super) fn lent(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.held(false)
-    }
-
-    fn held(&self, ours: bool) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let ports = self.ports.iter().filter(move |port| port.is_lent != ours);
+        let ports = self.ports.iter().filter(|port| !port.is_lent);
         ports.flat_map(|port| port.sockets.iter().map(AsFd::as_fd))
+    }
+
+    /// Those that are somebody else's, by inode. They outlive us, with what waits in their queues.
+    pub(super) fn lent(&self) -> &[u64] {
+        &self.lent
     }
 
     /// Takes the files of Unix sockets away: nobody new comes in through them.
@@ -289,8 +238,12 @@ impl Port {
     }
 
     fn get(&self, set: usize) -> Option<BorrowedFd<'_>> {
-        let last = self.sockets.len().checked_sub(1)?;
-        self.sockets.get(set.min(last)).map(AsFd::as_fd)
+        self.sockets.get(self.index(set)).map(AsFd::as_fd)
+    }
+
+    /// A set for which there is no socket of its own has the last one.
+    fn index(&self, set: usize) -> usize {
+        set.min(self.sockets.len().saturating_sub(1))
     }
 
     /// Sees to it that there is a socket for this set, and that new connections still go where they went.
@@ -355,8 +308,12 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
 /// is there is somebody's, and nobody answers on it either.
 fn bind_unix(path: &Path) -> io::Result<Socket> {
     let there = std::fs::symlink_metadata(path);
-    match UnixStream::connect(path) {
-        Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+    match answers(path) {
+        Ok(()) => return Err(io::ErrorKind::AddrInUse.into()),
+        // Its queue is full.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         _ if there.as_ref().is_ok_and(|it| !it.file_type().is_socket()) => {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -371,29 +328,11 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn explain(address: &Address, error: &io::Error) -> String {
-    let is_file = matches!(address.place, Place::Unix(_));
-    let why = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            "somebody else does already; end it, or choose another address".to_owned()
-        }
-        io::ErrorKind::AlreadyExists => {
-            "a file is there that is no socket, and is left alone; choose another path".to_owned()
-        }
-        io::ErrorKind::NotFound if is_file => "its directory does not exist".to_owned(),
-        io::ErrorKind::InvalidInput if is_file => {
-            "the path of a socket has at most 107 bytes".to_owned()
-        }
-        io::ErrorKind::PermissionDenied if is_file => {
-            "permission denied; its directory is not ours to write in".to_owned()
-        }
-        io::ErrorKind::PermissionDenied => {
-            "permission denied; ports below 1024 need CAP_NET_BIND_SERVICE".to_owned()
-        }
-        io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
-        _ => error.to_string(),
-    };
-    format!("cannot listen on {address}: {why}")
+/// Whether somebody listens there; without waiting for them, who may take nobody.
+fn answers(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
 }
 
 /// The number by which /proc knows a socket.
@@ -412,32 +351,6 @@ mod tests {
 
     fn parse(text: &str) -> Result<Vec<Address>, String> {
         Address::parse_all(&[text.to_owned()])
-    }
-
-    #[test]
-    fn addresses_are_read() {
-        for text in [
-            "tcp:0.0.0.0:8000",
-            "api=tcp:[::]:0",
-            "a.b-c=unix:/run/a.sock",
-        ] {
-            assert_eq!(parse(text).map(|all| all.len()), Ok(1), "{text}");
-        }
-        for text in [
-            "",
-            "8000",
-            "tcp:8000",
-            "tcp:host",
-            "tcp::80",
-            "unix:a.sock",
-            "=tcp:a:80",
-            "a:b=tcp:a:80",
-            "udp:a:80",
-        ] {
-            assert!(parse(text).is_err(), "{text}");
-        }
-        let twice = ["tcp:a:80".to_owned(), "b=tcp:a:80".to_owned()];
-        assert!(Address::parse_all(&twice).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use adieu::Stop;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -9,7 +10,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::generation::Generation;
 use super::service::Shared;
 use super::signals::Signal;
-use super::{cloak, descendants, log, sockets, sys};
+use super::{cloak, descendants, log, sys};
+
+/// What those who were killed have to be gone before somebody goes on without them: one may sit in the kernel.
+const KILLED: Duration = Duration::from_secs(2);
 
 /// Hides the sockets, tells the command, waits for it and for everybody below it, and kills who is left when the
 /// time is up. Dropped half-way, whoever has not ended lives on; the release phase kills them.
@@ -27,6 +31,7 @@ pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::R
             generation.process.ended().await;
         }
         end_rest(shared).await;
+        shared.relays.done().await;
     };
     if timeout_at(kill_at, orderly).await.is_ok() {
         return Ok(());
@@ -44,10 +49,7 @@ async fn hide_sockets(shared: &Shared) {
         let mut sockets = shared.sockets();
         sockets.unlink();
         let copies = sockets.ours().map(|socket| socket.try_clone_to_owned());
-        (
-            copies.flatten().collect(),
-            sockets.lent().filter_map(sockets::inode).collect(),
-        )
+        (copies.flatten().collect(), sockets.lent().to_vec())
     };
     let cloaked = cloak::hide(own, &lent);
     let time = shared.options.term.left();
@@ -89,14 +91,27 @@ pub(super) async fn end_group(shared: &Shared, group: u32) {
     .is_err()
     {
         sys::kill_group(group, Signal::KILL);
-        shared.family.without_group(group).await;
+        let _ = timeout(KILLED, shared.family.without_group(group)).await;
+    }
+}
+
+/// Ends what a life of the command left, before the next one starts: it may hold what that needs. While another
+/// generation lives, only its group is known to be its own. Dropped half-way, they have been asked to end.
+pub(super) async fn clear(shared: &Shared, group: u32) {
+    if !shared.all_leaving().is_empty() {
+        return end_group(shared, group).await;
+    }
+    let grace = shared.options.term.grace;
+    if timeout(grace, end_rest(shared)).await.is_err() {
+        let left = who(shared);
+        log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
+        let _ = timeout(KILLED, shared.family.kill_all()).await;
     }
 }
 
 /// The command has ended by itself. After a good end, what it left may finish its work, until we are told to stop;
 /// after a bad one it is asked to end. Dropped half-way, the release phase kills who is left.
 pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) -> adieu::Result {
-    let grace = shared.options.term.grace;
     if shared.family.is_alone() {
         return Ok(());
     }
@@ -109,10 +124,20 @@ pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) ->
             return Ok(());
         }
     }
-    if timeout(grace, end_rest(shared)).await.is_ok() {
+    // A server that put itself in the background has a queue as any other; after a bad end nobody was told to stop.
+    let is_stop = stop.is_requested();
+    let term = &shared.options.term;
+    let time = if is_stop { term.left() } else { term.grace };
+    let orderly = async {
+        if is_stop && shared.options.cloak {
+            hide_sockets(shared).await;
+        }
+        end_rest(shared).await;
+    };
+    if timeout(time, orderly).await.is_ok() {
         return Ok(());
     }
-    let left = who(shared);
+    let (left, grace) = (who(shared), term.grace);
     log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
     shared.set_killed();
     shared.family.kill_all().await;

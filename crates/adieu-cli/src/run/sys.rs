@@ -321,6 +321,17 @@ pub(super) fn queue(socket: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
+/// Whether there is something to read: of a listening socket, that somebody waits; of a process, that it has ended.
+pub(super) fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
+    let mut asked = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one live pollfd, and the count says so; with no time to wait it returns at once.
+    unsafe { libc::poll(&raw mut asked, 1, 0) == 1 }
+}
+
 /// Reads the memory of another process; gives back how much there was to read.
 pub(super) fn read_memory(pid: u32, address: u64, into: &mut [u8]) -> Option<usize> {
     let pid = libc::pid_t::try_from(pid).ok()?;
@@ -399,6 +410,24 @@ pub(super) fn let_go_of_code() {
     }
     // SAFETY: the callback takes what it is given as the loader describes it, and unwinds never.
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
+}
+
+/// Makes this process group the foreground of our terminal, though we are in the background: the signal that keeps such
+/// from it is blocked meanwhile.
+pub(super) fn take_terminal() -> io::Result<()> {
+    let mut meanwhile = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: both sets are live during the calls; the first is made empty before it is used, and the second is written
+    // before it is, or left all-zero, which is an empty set. The rest are plain numbers.
+    unsafe {
+        libc::sigemptyset(meanwhile.as_mut_ptr());
+        libc::sigaddset(meanwhile.as_mut_ptr(), libc::SIGTTOU);
+        libc::pthread_sigmask(libc::SIG_BLOCK, meanwhile.as_ptr(), before.as_mut_ptr());
+        let done = libc::tcsetpgrp(libc::STDIN_FILENO, libc::getpgrp());
+        let error = io::Error::last_os_error();
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        if done == 0 { Ok(()) } else { Err(error) }
+    }
 }
 
 /// A descriptor whose readiness the runtime tells.

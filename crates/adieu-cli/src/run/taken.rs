@@ -12,14 +12,16 @@ use super::{descendants, sys};
 /// No list of descriptors is longer that we care to read.
 const MOST: usize = 4_096;
 
-/// Whether this process, or one below it, waits for connections on any of these sockets.
-pub(super) fn by(root: u32, inodes: &[u64]) -> bool {
-    descendants::and(root)
-        .into_iter()
-        .any(|pid| waits(pid, inodes))
+/// On which of these sockets this process, or one below it, waits for connections.
+pub(super) fn by(root: u32, inodes: &[u64]) -> Vec<bool> {
+    let all = descendants::and(root);
+    inodes
+        .iter()
+        .map(|inode| all.iter().any(|pid| waits(*pid, *inode)))
+        .collect()
 }
 
-fn waits(pid: u32, inodes: &[u64]) -> bool {
+fn waits(pid: u32, socket: u64) -> bool {
     let mut numbers = HashSet::new();
     let mut epolls = Vec::new();
     for entry in entries(&format!("/proc/{pid}/fd")) {
@@ -28,13 +30,15 @@ fn waits(pid: u32, inodes: &[u64]) -> bool {
         if link == "anon_inode:[eventpoll]" {
             epolls.push(entry);
         } else if let Some(inode) = link.strip_prefix("socket:[")
-            && let Some(inode) = inode.strip_suffix(']').and_then(|it| it.parse().ok())
-            && inodes.contains(&inode)
+            && let Some(inode) = inode
+                .strip_suffix(']')
+                .and_then(|it| it.parse::<u64>().ok())
+            && inode == socket
         {
             numbers.insert(u64::from(entry));
         }
     }
-    epolls.iter().any(|epoll| is_in_epoll(pid, *epoll, inodes))
+    epolls.iter().any(|epoll| is_in_epoll(pid, *epoll, socket))
         || (!numbers.is_empty()
             && entries(&format!("/proc/{pid}/task")).any(|thread| sleeps_on(pid, thread, &numbers)))
 }
@@ -48,13 +52,13 @@ fn entries(folder: &str) -> impl Iterator<Item = u32> {
 }
 
 /// Lines as in `tfd:        3 events:       19 data: 3  pos:0 ino:1f2a sdev:8`.
-fn is_in_epoll(pid: u32, epoll: u32, inodes: &[u64]) -> bool {
+fn is_in_epoll(pid: u32, epoll: u32, socket: u64) -> bool {
     let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).unwrap_or_default();
     info.lines()
         .filter(|line| line.starts_with("tfd:"))
         .filter_map(|line| line.split_once("ino:")?.1.split(' ').next())
         .filter_map(|inode| u64::from_str_radix(inode, 16).ok())
-        .any(|inode| inodes.contains(&inode))
+        .any(|inode| inode == socket)
 }
 
 /// Looks at the system call that a thread sleeps in, and at its arguments.

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::support::run;
+use crate::support::{Wrapper, run};
 
 #[test]
 fn commands_that_cannot_be_run() {
@@ -251,4 +251,32 @@ fn options_that_would_do_nothing() {
         said.contains("no more than 1 new start within 60s is borne"),
         "{said}"
     );
+}
+
+/// Somebody listens there who takes nobody out of a full queue.
+#[tokio::test]
+async fn a_unix_socket_that_somebody_else_is_too_busy_on() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("web.sock");
+    let socket = || socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);
+    let address = socket2::SockAddr::unix(&path).unwrap();
+    let listener = socket().unwrap();
+    listener.bind(&address).unwrap();
+    listener.listen(0).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let stream = socket().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        if stream.connect(&address).is_err() {
+            break;
+        }
+        waiting.push(stream);
+    }
+    let listen = format!("unix:{}", path.display());
+    let (code, said) = Wrapper::start(&["--listen", &listen], &["true"])
+        .code()
+        .await;
+    assert_eq!(code, 125, "{said}");
+    assert!(said.contains("somebody else does already"), "{said}");
+    assert!(path.exists());
 }

@@ -1,7 +1,9 @@
 //! A server that knows nothing of us, stopped under a load of fresh connections: what was lost, with the sockets hidden
 //! first and without. `cargo xtask bench cloak` does the same with the servers that people use.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 
 use adieu_load::{Load, Mode, Tally, Target};
 use rustix::process::Signal;
@@ -41,9 +43,13 @@ fn free_port() -> u16 {
 
 /// Stops the server in the middle of a load and counts what was lost.
 async fn stop_under_load(flags: &[&str]) -> Tally {
+    stop_by_script(flags, "exec /usr/bin/python3 -c \"$0\" \"$1\"").await
+}
+
+async fn stop_by_script(flags: &[&str], script: &str) -> Tally {
     let port = free_port();
     let options = [&["--quiet"], flags].concat();
-    let command = ["/usr/bin/python3", "-c", PLAIN, &port.to_string()];
+    let command = ["sh", "-c", script, PLAIN, &port.to_string()];
     let wrapper = Wrapper::start(&options, &command);
     let target = Target::tcp(SocketAddr::from(([127, 0, 0, 1], port)));
     target.reachable(PATIENCE).await.expect("it listens");
@@ -79,4 +85,107 @@ async fn the_queue_of_a_plain_server_survives_its_stop() {
     }
     println!("with: 0 of {sent}, without: {without} in stop number {stops}");
     assert!(without > 0, "in {stops} stops");
+}
+
+/// Slower than what counts as stuck, all in all. At SIGTERM it finishes the one it has, and whoever waits is lost.
+const SLOW: &str = r#"
+import os, select, signal, socket, time
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+listener = socket.socket(fileno=3)
+while True:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    select.select([listener], [], [])
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    peer, _ = listener.accept()
+    with peer:
+        text = peer.recv(100)
+        time.sleep(0.2)
+        peer.sendall(text)
+"#;
+
+/// The file goes, so that nobody new comes in; those who wait already are answered, as on TCP.
+#[tokio::test]
+async fn the_queue_of_a_unix_socket_survives_its_stop() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("web.sock");
+    let listen = format!("unix:{}", path.display());
+    let options = ["--listen", &listen, "--grace", "50s"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SLOW]);
+    wrapper.says(" ready after ").await;
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"hello").unwrap();
+        waiting.push(stream);
+    }
+    wrapper.signal(Signal::TERM);
+    for (number, mut stream) in waiting.into_iter().enumerate() {
+        let mut text = String::new();
+        let read = stream.read_to_string(&mut text);
+        assert_eq!(read.ok().map(|_| text.as_str()), Some("hello"), "{number}");
+    }
+    assert_eq!(wrapper.code().await.0, 0);
+}
+
+/// One that takes more than a second for each request is not stuck, as long as there is time.
+#[tokio::test]
+async fn the_queue_of_a_slow_server_survives_its_stop() {
+    let slower = SLOW.replace("sleep(0.2)", "sleep(1.2)");
+    let options = ["--listen", "tcp:127.0.0.1:0", "--grace", "50s"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", &slower]);
+    let address = wrapper.says("listening on tcp:").await;
+    let address = address
+        .rsplit_once("tcp:")
+        .expect("an address")
+        .1
+        .to_owned();
+    wrapper.says(" ready after ").await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"hello").unwrap();
+        waiting.push(stream);
+    }
+    wrapper.signal(Signal::TERM);
+    for (number, mut stream) in waiting.into_iter().enumerate() {
+        let mut text = String::new();
+        let read = stream.read_to_string(&mut text);
+        assert_eq!(read.ok().map(|_| text.as_str()), Some("hello"), "{number}");
+    }
+    assert_eq!(wrapper.code().await.0, 0);
+}
+
+/// One that hangs hears of the stop all the same, and it is said that some wait in vain.
+#[tokio::test]
+async fn a_hung_server_hears_of_the_stop() {
+    let hung = "import select, socket, time\nlistener = socket.socket(fileno=3)\n\
+                select.select([listener], [], [])\nprint('hangs', flush=True)\ntime.sleep(1000)\n";
+    let options = ["--listen", "tcp:127.0.0.1:0", "--grace", "6s"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", hung]);
+    let address = wrapper.says("listening on tcp:").await;
+    let address = address
+        .rsplit_once("tcp:")
+        .expect("an address")
+        .1
+        .to_owned();
+    wrapper.says(" ready after ").await;
+    let _waits = TcpStream::connect(&address).unwrap();
+    wrapper.line("hangs").await;
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 143, "{said}");
+    assert!(said.contains("1 connection still waits"), "{said}");
+    assert!(!said.contains("are over: SIGKILL"), "{said}");
+}
+
+/// A server that has put itself in the background is hidden as any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_of_a_daemon_survives_its_stop() {
+    let script = "/usr/bin/python3 -c \"$0\" \"$1\" & exit 0";
+    for _ in 0..times(3, 20) {
+        let tally = stop_by_script(&[], script).await;
+        assert_eq!(tally.lost(), 0, "of {}", tally.sent());
+    }
 }

@@ -159,7 +159,7 @@ fn whoever_is_deaf_to_the_abort_is_killed() {
 /// Every generation is listened to: one that has replaced another, and one that takes over because that has ended.
 #[tokio::test]
 async fn the_next_generation_is_watched_too() {
-    // The second one gets ready, and the first is asked to end; or it does not, and the first one dies.
+    // The second one gets ready, and the first is asked to end; or the first one dies, and it gets ready after that.
     for (gets_ready, and_then, after) in [
         ("True", None, "is asked to end"),
         ("False", Some(Signal::KILL), "takes over before it is ready"),
@@ -169,9 +169,11 @@ async fn the_next_generation_is_watched_too() {
              if first:\n    \
                  signal.signal(signal.SIGALRM, lambda *_: say('WATCHDOG=1'))\n    \
                  signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)\n\
+             signal.signal(signal.SIGUSR1, lambda *_: say('READY=1'))\n\
              if first or {gets_ready}: say('READY=1')\n\
+             heard, ring = os.pipe()\nos.set_blocking(ring, False)\nsignal.set_wakeup_fd(ring)\n\
              print('up', os.getpid(), flush=True)\n\
-             while True: signal.pause()"
+             while True: os.read(heard, 1)"
         );
         let options = [
             "--watchdog",
@@ -190,6 +192,9 @@ async fn the_next_generation_is_watched_too() {
             kill(first, signal);
         }
         wrapper.says(after).await;
+        if and_then.is_some() {
+            wrapper.signal(Signal::USR1);
+        }
         let (code, said) = wrapper.code().await;
         assert_eq!(code, 128 + 6, "{said}");
         assert!(
@@ -234,4 +239,24 @@ async fn a_probe_that_hangs_is_killed() {
 #[test]
 fn nobody_there_is_found_out() {
     assert_eq!(health(free(), "/livez").0, 1);
+}
+
+/// A start may take longer than the watchdog bears: it counts from readiness, as systemd's does.
+#[test]
+fn the_watchdog_counts_from_readiness() {
+    let options = ["--ready", "notify", "--watchdog", "200ms"];
+    let slow = format!("{SAY}time.sleep(0.6)\nsay('READY=1')\n");
+    let (code, _, said) = crate::support::run(&options, &["/usr/bin/python3", "-c", &slow]);
+    assert_eq!(code, 0, "{said}");
+    // From there on it is heard or missed.
+    let (code, _, said) = crate::support::run(
+        &options,
+        &["/usr/bin/python3", "-c", &format!("{slow}signal.pause()")],
+    );
+    assert_eq!(code, 128 + 6, "{said}");
+    let (ready, silent) = (
+        said.find(" ready after "),
+        said.find("has sent no WATCHDOG=1"),
+    );
+    assert!(ready.is_some() && ready < silent, "{said}");
 }
