@@ -31,6 +31,7 @@ mod load;
 #[cfg(target_os = "linux")]
 mod mirror;
 mod patience;
+mod proof;
 mod request;
 #[cfg(unix)]
 mod subject;
@@ -44,6 +45,7 @@ pub use head::{Body, Head};
 pub use load::{Load, Mode, Running};
 #[cfg(target_os = "linux")]
 pub use mirror::Mirror;
+pub use proof::times;
 pub use request::Request;
 #[cfg(unix)]
 pub use subject::{Subject, SubjectEnd};

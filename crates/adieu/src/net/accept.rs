@@ -14,7 +14,7 @@ use super::closed::Closed;
 use super::connection::Census;
 use super::connection::{Crowd, Guest};
 use super::listen::{Listener, Listening};
-use super::quit::is_passing;
+use super::quit::{Way, is_passing};
 use super::wire::Wire;
 use crate::core::{Core, Message};
 use crate::gate::Gate;
@@ -212,7 +212,7 @@ impl Server {
         if let Some(provenance) = listener.provenance() {
             self.note(provenance);
         }
-        let listening = listener.open().await?;
+        let mut listening = listener.open().await?;
         self.bear_witness();
         #[cfg(feature = "admin")]
         self.open_for_census();
@@ -232,9 +232,14 @@ impl Server {
         }
         let ebb = begun + self.bounded(self.linger());
         let tally = Tally(&self);
-        self.turn(Tide::Linger);
         let had_traffic = last.elapsed() < Duration::from_secs(1) || self.crowd.len() > 0;
-        let way = listening.quit(had_traffic, &self, &serve).await;
+        let way = listening.hide().await;
+        // Not before: whoever is sent away may be back at once, and is to find nobody here.
+        self.turn(Tide::Linger);
+        match way {
+            Way::Left(_) => drop(listening),
+            _ => listening.empty(had_traffic, &self, &serve).await,
+        }
         self.note(way.note());
         let _ = tokio::time::timeout_at(ebb, self.crowd.empty()).await;
         self.turn(Tide::Ebb);

@@ -126,7 +126,11 @@ impl Listening {
         }
     }
 
-    fn hide(&mut self) -> Way {
+    /// Takes the listener out of sight: whoever comes now is refused. One that another process goes on with is not hidden.
+    ///
+    /// Dropped half-way, nothing is hidden.
+    pub(super) async fn hide(&mut self) -> Way {
+        let _ = tokio::time::timeout(DECISION, self.hold.decided()).await;
         match (self.hold.keeper(), &self.acceptor) {
             (Keeper::Nobody, Acceptor::Unix(_)) => {
                 self.hold.remove_file();
@@ -145,23 +149,16 @@ impl Listening {
         }
     }
 
-    /// Hides the listener, hands every connection that is or still comes into the queue to `serve`, and
-    /// closes it. Waits for late ones only if there was traffic lately: an idle service is gone at once.
-    ///
-    /// One that another process goes on with is neither hidden nor emptied.
+    /// Hands every connection that is or still comes into the queue of a hidden listener to `serve`, and closes it. Waits
+    /// for late ones only if there was traffic lately: an idle service is gone at once.
     ///
     /// Dropped half-way, the listener closes at once, and whoever is known to be in its queue is named.
-    pub(super) async fn quit(
-        mut self,
+    pub(super) async fn empty(
+        self,
         had_traffic: bool,
         server: &Server,
         mut serve: impl FnMut(Wire),
-    ) -> Way {
-        let _ = tokio::time::timeout(DECISION, self.hold.decided()).await;
-        let way = self.hide();
-        if matches!(way, Way::Left(_)) {
-            return way;
-        }
+    ) {
         let (quiet, cap) = (server.bounded(QUIET), server.bounded(CAP));
         let mut until = Instant::now() + cap;
         let mut is_quiet = !had_traffic;
@@ -172,7 +169,7 @@ impl Listening {
         loop {
             // Also after a quiet time: on a busy machine the timer may be the first to be heard.
             match self.acceptor.take_all(&mut serve) {
-                Ok(0) if is_quiet => return way,
+                Ok(0) if is_quiet => return,
                 Ok(_) => left.since = None,
                 // Somebody is there, and there is no descriptor for it yet: that ends with the drain at the latest.
                 Err(error) if is_shortage(&error) => {
@@ -184,11 +181,11 @@ impl Listening {
                     continue;
                 }
                 // Somebody has taken the listener away already.
-                Err(_) => return way,
+                Err(_) => return,
             }
             let now = Instant::now();
             if now >= until {
-                return way;
+                return;
             }
             // `accept` is cancel-safe: a connection is either handed out or still in the queue.
             match tokio::time::timeout_at(until.min(now + quiet), self.accept()).await {

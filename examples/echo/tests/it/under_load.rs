@@ -1,13 +1,14 @@
 //! SIGTERM in the middle of the load.
 
-use adieu_load::{Load, Mode, Target};
+use adieu_load::{Load, Mode, Target, times};
 use tokio::time::timeout;
 
 use crate::server::{GOODBYE, PATIENCE, Server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_line_is_acknowledged_or_never_read() {
-    for (mode, clients) in [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)] {
+    let crowds = [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)];
+    for (mode, clients) in crowds.repeat(times(1, 200)) {
         let mut server = Server::start().await;
         let load = Load::lines(Target::tcp(server.address), GOODBYE);
         let running = load.mode(mode).clients(clients).start();

@@ -6,18 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adieu_load::{Load, Mode, Target};
+use adieu_load::{Load, Mode, Target, times};
 
 use crate::lineage::{Lineage, PATIENCE, links};
-
-/// How often to hand over: enough to see it, or enough to be convinced.
-fn times(few: usize, many: usize) -> usize {
-    if std::env::var_os("ADIEU_PROVE").is_some() {
-        many
-    } else {
-        few
-    }
-}
 
 /// New versions that fail, and what is said of them.
 const BAD: [(&str, &str); 5] = [

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use adieu_load::{Load, Mirror, Mode, Target};
+use adieu_load::{Load, Mirror, Mode, Target, times};
 
 use crate::server::Server;
 
@@ -40,7 +40,8 @@ async fn inside_a_network_of_its_own() {
         return println!("skipped, no device for a slow network: {error}");
     }
     let listen = SocketAddr::new(IpAddr::V4(Mirror::NEAR), 0).to_string();
-    for (mode, clients) in [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)] {
+    let crowds = [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)];
+    for (mode, clients) in crowds.repeat(times(1, 50)) {
         let server = Server::listening_on(&listen, false, &[]).await;
         let far = SocketAddr::new(IpAddr::V4(Mirror::FAR), server.address.port());
         let load = Load::http1(Target::tcp(far), "/")

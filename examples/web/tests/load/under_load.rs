@@ -1,6 +1,6 @@
 //! SIGTERM in the middle of the load.
 
-use adieu_load::{Load, Mode, Target};
+use adieu_load::{Load, Mode, Target, times};
 
 use crate::server::Server;
 
@@ -9,15 +9,25 @@ type Speak = fn(Target) -> Load;
 const HTTP1: Speak = |target| Load::http1(target, "/");
 const HTTP2: Speak = |target| Load::http2(target, "/");
 
-/// The modes with their numbers of clients.
-const CROWDS: [(Mode, usize); 3] = [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)];
+/// The modes with their numbers of clients, and how often each is stopped.
+fn crowds() -> impl Iterator<Item = (Mode, usize)> {
+    [
+        (Mode::KeepAlive, 64, times(1, 200)),
+        (Mode::Fresh, 128, times(1, 50)),
+        (Mode::Mixed, 32, times(1, 50)),
+        (Mode::Fresh, 32, times(0, 50)),
+        (Mode::Mixed, 128, times(0, 50)),
+    ]
+    .into_iter()
+    .flat_map(|(mode, clients, stops)| std::iter::repeat_n((mode, clients), stops))
+}
 
 async fn nothing_is_lost(speak: Speak, tls: bool, lame_duck: &str) {
-    for (number, (mode, clients)) in CROWDS.into_iter().enumerate() {
+    for (number, (mode, clients)) in crowds().enumerate() {
         let server = Server::start(tls, &["--lame-duck", lame_duck]).await;
         let load = speak(server.target.clone()).mode(mode).clients(clients);
         // At another moment each time.
-        let answers = 300 + 217 * number as u64;
+        let answers = 300 + 217 * (number as u64 % 7);
         let (tally, end) = server.stop_under(load, answers).await;
         let what = format!("{mode:?}, {clients} clients, TLS: {tls}: {tally}");
         println!("{what}, gone after {:?}", end.took);
