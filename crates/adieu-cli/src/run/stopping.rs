@@ -51,7 +51,8 @@ async fn hide_sockets(shared: &Shared) {
         let copies = sockets.ours().map(|socket| socket.try_clone_to_owned());
         (copies.flatten().collect(), sockets.lent().to_vec())
     };
-    let cloaked = cloak::hide(own, &lent);
+    // Without the guardian, whose line to us is a socket that is nobody's to look at.
+    let cloaked = cloak::hide(own, &lent, &shared.family.below());
     let time = shared.options.term.left();
     // The other half is the command's.
     cloaked.quiet(time / 2).await;
