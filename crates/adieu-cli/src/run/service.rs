@@ -347,6 +347,7 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
     } else {
         app.restarting(name, shared.options.restarts, keep);
     }
+    sys::repeat_kept();
     if !shared.options.watch.is_empty() {
         watch(shared).await?;
         let paths: Vec<_> = shared

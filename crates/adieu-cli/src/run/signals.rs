@@ -91,6 +91,12 @@ fn parse(text: &str) -> Result<Signal, String> {
         })
 }
 
+/// All signals that mean something to us.
+pub(super) fn heard() -> impl Iterator<Item = Signal> {
+    let others = passed_on().map(|(_, signal)| signal);
+    [Signal::TERM, Signal::INT].into_iter().chain(others)
+}
+
 /// The signals that we can hear and pass on, besides the two that stop.
 pub(super) fn passed_on() -> impl Iterator<Item = (Caught, Signal)> {
     let real_time =
@@ -134,9 +140,7 @@ impl SignalMap {
             })?;
             let wrong = |problem| format!("--signal {text}: {problem}");
             let from = parse(from).map_err(wrong)?;
-            let is_heard = [Signal::TERM, Signal::INT].contains(&from)
-                || passed_on().any(|(_, signal)| signal == from);
-            if !is_heard {
+            if !heard().any(|signal| signal == from) {
                 return Err(format!("--signal {text}: {from} cannot be passed on"));
             }
             if map.iter().any(|(it, _)| *it == from) {

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
@@ -445,6 +446,40 @@ pub(super) fn unblock_signals() {
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
     }
+}
+
+/// Which signals have come while nobody listened, a bit for each.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
+/// Until somebody else takes these signals, and from when they are given back, nobody dies of them: it is kept which have
+/// come. Those that are ignored stay so.
+pub(super) fn keep_signals(signals: impl IntoIterator<Item = Signal>) {
+    extern "C" fn keep(number: c_int) {
+        KEPT.fetch_or(bit(number), Ordering::Relaxed);
+    }
+    for signal in signals.into_iter().filter(|it| !is_ignored(*it)) {
+        // SAFETY: all-zero is a valid action with an empty mask. The handler has the signature of one without
+        // SA_SIGINFO, and does nothing but change an atomic number; the old action is not asked for.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = keep as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal.0, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Those that were [kept](keep_signals), sent anew: whoever listens by now hears of them.
+pub(super) fn repeat_kept() {
+    let kept = KEPT.swap(0, Ordering::Relaxed);
+    for number in (1..=64).filter(|number| kept & bit(*number) != 0) {
+        kill(process::id(), Signal(number));
+    }
+}
+
+/// Signals go from 1 to 64.
+const fn bit(number: c_int) -> u64 {
+    1 << ((number - 1) & 63)
 }
 
 /// Whether whoever started us set this signal to be ignored, as `nohup` does.

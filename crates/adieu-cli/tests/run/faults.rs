@@ -87,7 +87,7 @@ async fn the_guardian_is_in_nobodys_way() {
 }
 
 /// It has the words of the wrapper's command line, and another name.
-fn guardian_of(wrapper: i32) -> i32 {
+pub(crate) fn guardian_of(wrapper: i32) -> i32 {
     let words = std::fs::read(format!("/proc/{wrapper}/cmdline")).unwrap();
     let environment = std::fs::read(format!("/proc/{wrapper}/environ")).unwrap();
     let is_it = |pid: &i32| {
