@@ -103,6 +103,7 @@ impl Keeper<'_> {
                         self.is_aborted = false;
                         self.shared.set_ready(false);
                         self.shared.set_current(&self.current);
+                        self.restart_again();
                     }
                 },
                 Event::Moved(pid) => self.follow(pid),
