@@ -30,6 +30,7 @@ mod stopping;
 mod sys;
 mod taken;
 mod term;
+mod terminal;
 mod watch;
 
 use std::process::ExitCode;

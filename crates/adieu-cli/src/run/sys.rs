@@ -413,9 +413,21 @@ pub(super) fn let_go_of_code() {
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }
 
+/// The process group that we are in; 0 if it is that of somebody outside our namespace.
+pub(super) fn own_group() -> u32 {
+    // SAFETY: asks for a number.
+    u32::try_from(unsafe { libc::getpgrp() }).unwrap_or(0)
+}
+
+/// Suspends us and all of our group, as Ctrl-Z does, until somebody lets us go on. Where nobody could, the kernel does not.
+pub(super) fn suspend_us() {
+    // SAFETY: takes two numbers and touches no memory.
+    unsafe { libc::kill(0, libc::SIGTSTP) };
+}
+
 /// Makes this process group the foreground of our terminal, though we are in the background: the signal that keeps such
 /// from it is blocked meanwhile.
-pub(super) fn take_terminal() -> io::Result<()> {
+pub(super) fn take_terminal(terminal: BorrowedFd<'_>) -> io::Result<()> {
     let mut meanwhile = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are live during the calls; the first is made empty before it is used, and the second is written
@@ -424,7 +436,7 @@ pub(super) fn take_terminal() -> io::Result<()> {
         libc::sigemptyset(meanwhile.as_mut_ptr());
         libc::sigaddset(meanwhile.as_mut_ptr(), libc::SIGTTOU);
         libc::pthread_sigmask(libc::SIG_BLOCK, meanwhile.as_ptr(), before.as_mut_ptr());
-        let done = libc::tcsetpgrp(libc::STDIN_FILENO, libc::getpgrp());
+        let done = libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpgrp());
         let error = io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
         if done == 0 { Ok(()) } else { Err(error) }
