@@ -77,6 +77,14 @@ impl Process {
             sys::kill(self.pid, signal);
         }
     }
+
+    /// Has it end. One that is suspended could not hear of it, and goes on for that.
+    pub(super) fn tell_to_end(&self, signal: Signal, to_group: bool) {
+        self.send(signal, to_group);
+        if !self.has_ended() {
+            descendants::wake(self.pid);
+        }
+    }
 }
 
 impl Family {

@@ -379,7 +379,7 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
         .signals
         .of(Signal::TERM)
         .unwrap_or(Signal::TERM);
-    old.process.send(signal, shared.options.to_group);
+    old.process.tell_to_end(signal, shared.options.to_group);
     let grace = shared.options.term.grace;
     if timeout(grace, old.process.ended()).await.is_err() {
         log::warn(format_args!(

@@ -135,7 +135,9 @@ impl Shared {
             current.pid()
         ));
         for generation in self.all_leaving().iter().chain([current]) {
-            generation.process.send(signal, self.options.to_group);
+            generation
+                .process
+                .tell_to_end(signal, self.options.to_group);
         }
     }
 

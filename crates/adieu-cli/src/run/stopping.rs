@@ -71,6 +71,7 @@ async fn end_rest(shared: &Shared) {
     }
     for pid in rest {
         sys::kill(pid, Signal::TERM);
+        descendants::wake(pid);
     }
     if !descendants::is_known() {
         sys::kill_everybody(Signal::TERM);
@@ -84,6 +85,7 @@ pub(super) async fn end_group(shared: &Shared, group: u32) {
         return;
     }
     sys::kill_group(group, Signal::TERM);
+    descendants::in_group(group).for_each(descendants::wake);
     if timeout(
         shared.options.term.grace,
         shared.family.without_group(group),
