@@ -169,6 +169,7 @@ impl Keeper<'_> {
         if self.shared.options.ready != Ready::Start {
             let took = self.current.process.began.elapsed().as_millis();
             log::info(format_args!("{} ready after {took} ms", self.shared.name));
+            log::settle_soon();
         }
         notify::tell_outside("READY=1");
     }

@@ -97,6 +97,7 @@ impl Shared {
     pub(super) fn left(&self, generation: &Generation) {
         let pid = generation.pid();
         self.state().leaving.retain(|it| it.pid() != pid);
+        log::settle_soon();
     }
 
     pub(super) fn all_leaving(&self) -> Vec<Generation> {
@@ -378,6 +379,7 @@ fn add_checks(app: &mut App, shared: &Arc<Shared>) {
     app.check(shared.name.clone(), move || {
         let ready = theirs.is_ready.load(Ordering::Relaxed);
         let name = theirs.name.clone();
+        log::settle_soon();
         async move {
             if ready {
                 Ok(())
