@@ -115,6 +115,9 @@ impl Keeper<'_> {
                     log::warn(format_args!("{name} is not ready after {time:?}: {why}"));
                 }
                 Event::Silent => self.abort(),
+                Event::Restart if self.shared.is_stopping() => {
+                    log::info("no next generation is started: the stop has begun");
+                }
                 Event::Restart if self.next.is_some() => {
                     self.again = true;
                     log::info(

@@ -43,6 +43,7 @@ pub(super) struct Shared {
     sockets: Mutex<Sockets>,
     state: Mutex<State>,
     is_ready: AtomicBool,
+    is_stopping: AtomicBool,
     was_killed: AtomicBool,
     was_told: AtomicBool,
     generations: AtomicU32,
@@ -88,6 +89,11 @@ impl Shared {
 
     pub(super) fn set_ready(&self, ready: bool) {
         self.is_ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// From the first moment of the stop on, also while everything goes on as before.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     pub(super) fn leaving(&self, generation: &Generation) {
@@ -233,6 +239,7 @@ async fn live(
             stop_signal: Signal::TERM,
         }),
         is_ready: false.into(),
+        is_stopping: false.into(),
         was_killed: false.into(),
         was_told: false.into(),
         generations: 0.into(),
@@ -268,6 +275,7 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Running => log::settle(),
         Notice::Stopping { cause } => {
+            shared.is_stopping.store(true, Ordering::Relaxed);
             // At once: whoever looks after us counts from here, and not from the end of the pre-stop.
             let most = (shared.options.term.grace + SLACK).as_micros();
             notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));

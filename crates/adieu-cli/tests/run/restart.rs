@@ -215,6 +215,23 @@ async fn a_wish_outlives_the_old_generation() {
     assert_eq!(wrapper.code().await.0, 143);
 }
 
+/// What goes on as before in the pre-stop is the present generation.
+#[tokio::test]
+async fn a_wish_during_the_pre_stop_is_too_late() {
+    let options = ["--listen", "tcp:127.0.0.1:0", "--pre-stop", "50s"];
+    let options = [&options[..], &["--grace", "55s"]].concat();
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
+    wrapper.says(" ready after ").await;
+    wrapper.signal(Signal::TERM);
+    wrapper.says("going on as before").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.says("no next generation is started").await;
+    // Nobody waits for the rest of it.
+    wrapper.signal(Signal::INT);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 0, "{said}");
+}
+
 /// A next generation that is not ready when the stop comes has nothing to finish, and does not hold it up.
 #[tokio::test]
 async fn a_stop_does_not_wait_for_the_next_generation() {
