@@ -31,6 +31,7 @@ mod sys;
 mod taken;
 mod term;
 mod terminal;
+mod verdict;
 mod watch;
 
 use std::process::ExitCode;
