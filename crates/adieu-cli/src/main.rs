@@ -23,6 +23,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    run::before_anything();
     match cli::Cli::read().command {
         cli::Command::Check(args) => check::run(&args),
         cli::Command::Demo(args) => demo::run(&args),

@@ -74,6 +74,29 @@ fn interim_answers_are_passed_over() {
     }
 }
 
+/// The length of a chunk is not what the service said.
+#[test]
+fn a_bad_answer_in_chunks_says_what_the_service_said() {
+    let head = "HTTP/1.1 503 Service Unavailable\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (body, words) in [
+        (
+            "d\r\nthe database \r\n7\r\nis gone\r\n0\r\n\r\n",
+            "Unavailable: the database is gone\n",
+        ),
+        ("0\r\n\r\n", "says 503 Service Unavailable\n"),
+    ] {
+        let answer = format!("{head}{body}").leak();
+        let begun = Instant::now();
+        let (code, said) = health(&[&format!("http://{}/", server(answer)), "--timeout", "50s"]);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.ends_with(words), "{said}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(40),
+            "it waited for more"
+        );
+    }
+}
+
 #[test]
 fn a_bad_answer_is_one_and_says_what_the_service_said() {
     let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 14\r\n\r\nnot ready: db\n";

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use super::body::{Body, end_of_head};
 use super::status::Statuses;
 use super::target::{Place, Question, Target};
 
@@ -167,7 +168,10 @@ fn inquire(
         return Ok(line);
     }
     // The status is enough; the first words of the body say why, if they come in time.
-    while answer.len() < MOST && words_of(&answer).is_none() && !is_whole(&answer) {
+    let is_enough = |answer: &[u8]| {
+        Body::of(answer).is_some_and(|body| body.is_whole || body.words().is_some())
+    };
+    while answer.len() < MOST && !is_enough(&answer) {
         let in_time = deadline.left().map(|left| wire.patience(left));
         match in_time {
             Ok(Ok(())) => match wire.read(&mut part) {
@@ -177,7 +181,8 @@ fn inquire(
             _ => break,
         }
     }
-    let why = words_of(&answer).map_or(String::new(), |words| format!(": {words}"));
+    let why = Body::of(&answer).and_then(|body| body.words());
+    let why = why.map_or(String::new(), |words| format!(": {words}"));
     Err(Unhealthy::Answered(format!("{target} says {line}{why}")))
 }
 
@@ -197,38 +202,6 @@ fn read_status(line: &[u8]) -> Option<(u16, String)> {
 /// Whether the answer is still to come, as after `103 Early Hints`. After a change of protocol none does.
 fn is_interim(status: u16) -> bool {
     (100..200).contains(&status) && status != 101
-}
-
-fn end_of_head(answer: &[u8]) -> Option<usize> {
-    let end = answer.windows(4).position(|end| end == b"\r\n\r\n")?;
-    Some(end + 4)
-}
-
-/// Whether all has come that the head speaks of, if it does. The connection may stay open.
-fn is_whole(answer: &[u8]) -> bool {
-    let Some(body) = end_of_head(answer) else {
-        return false;
-    };
-    let head = String::from_utf8_lossy(&answer[..body]);
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        let is_it = name.eq_ignore_ascii_case("content-length");
-        is_it.then(|| value.trim().parse::<usize>().ok())?
-    });
-    length.is_some_and(|length| answer.len() - body >= length)
-}
-
-/// The first line of the body, if it has come.
-fn words_of(answer: &[u8]) -> Option<String> {
-    let body = end_of_head(answer)?;
-    let text = String::from_utf8_lossy(&answer[body..]);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(
-        line.chars()
-            .filter(|it| !it.is_control())
-            .take(200)
-            .collect(),
-    )
 }
 
 #[cfg(test)]

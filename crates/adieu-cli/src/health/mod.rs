@@ -4,6 +4,7 @@
 
 mod args;
 mod ask;
+mod body;
 mod status;
 mod target;
 

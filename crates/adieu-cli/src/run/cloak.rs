@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -26,21 +26,24 @@ const STUCK: Duration = Duration::from_secs(1);
 /// How often the queue is looked at; nobody tells when it is empty.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How much of a table is read at once.
+const READ: usize = 64 * 1_024;
+
 /// Listening sockets that are hidden.
 pub(super) struct Cloaked {
     sockets: Vec<OwnedFd>,
     had_traffic: bool,
 }
 
-/// Hides our own sockets, and those that processes below us listen on; not those that were lent to us, whose owner
+/// Hides our own sockets, and those that these processes listen on; not those that were lent to us, whose owner
 /// would have them back deaf.
-pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64]) -> Cloaked {
+pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> Cloaked {
     let known: HashSet<u64> = own
         .iter()
         .filter_map(|socket| sockets::inode(socket.as_fd()))
         .chain(lent.iter().copied())
         .collect();
-    let found = listening(&known, &descendants::of(std::process::id()), Table::read);
+    let found = listening(&known, below, Table::read);
     let had_traffic = found.had_traffic;
     let count = found.sockets.len();
     let sockets: Vec<OwnedFd> = own
@@ -209,9 +212,15 @@ impl Table {
     fn read(pid: u32) -> Self {
         let mut table = Self::default();
         for name in ["tcp", "tcp6"] {
-            let text = fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
-            for line in text.lines().skip(1) {
-                table.add(line);
+            let Ok(file) = fs::File::open(format!("/proc/{pid}/net/{name}")) else {
+                continue;
+            };
+            // Line by line: a busy machine has a hundred thousand of them.
+            let mut file = BufReader::with_capacity(READ, file);
+            let mut line = String::new();
+            while file.read_line(&mut line).is_ok_and(|count| count > 0) {
+                table.add(&line);
+                line.clear();
             }
         }
         table
@@ -220,10 +229,10 @@ impl Table {
     /// A line as in `0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 1 …`.
     fn add(&mut self, line: &str) -> Option<()> {
         const LISTEN: &str = "0A";
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let port = u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()?;
-        if *words.get(3)? == LISTEN {
-            self.listening.insert(words.get(9)?.parse().ok()?, port);
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let port = u16::from_str_radix(words.next()?.rsplit_once(':')?.1, 16).ok()?;
+        if words.nth(1)? == LISTEN {
+            self.listening.insert(words.nth(5)?.parse().ok()?, port);
         } else {
             self.busy.insert(port);
         }

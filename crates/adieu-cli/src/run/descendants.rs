@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::fs;
 
+use super::signals::Signal;
+use super::sys;
+
 /// All processes below this one, the nearest first. A look at one moment: some may be gone, some may be new. None if /proc
 /// is [not ours](is_known).
 pub(super) fn of(root: u32) -> Vec<u32> {
@@ -77,6 +80,13 @@ pub(super) fn is_below_us(pid: u32) -> bool {
         }
     }
     false
+}
+
+/// Has a process go on that is suspended, as by SIGSTOP. No other hears of it.
+pub(super) fn wake(pid: u32) {
+    if is_known() && stat_of(pid).is_some_and(|(state, _)| state == 'T') {
+        sys::kill(pid, Signal::CONT);
+    }
 }
 
 /// `None` for one that is gone, and for a zombie: it only waits for its parent.

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustix::termios;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -20,6 +19,7 @@ use super::endings::{End, How};
 use super::guardian::{Guardian, MARK};
 use super::signals::Signal;
 use super::sys::{self, Change, Usage};
+use super::terminal::Terminal;
 
 pub(super) struct Family {
     state: Mutex<State>,
@@ -38,8 +38,8 @@ struct State {
     guarded: Vec<u32>,
     /// Those that others had started, and left to us.
     adopted: u32,
-    /// The group that was given the terminal.
-    at_terminal: Option<u32>,
+    /// The terminal, while a group below us has it.
+    at_terminal: Option<Terminal>,
     usage: Usage,
 }
 
@@ -75,6 +75,14 @@ impl Process {
             sys::kill_group(self.group, signal);
         } else if !self.has_ended() {
             sys::kill(self.pid, signal);
+        }
+    }
+
+    /// Has it end. One that is suspended could not hear of it, and goes on for that.
+    pub(super) fn tell_to_end(&self, signal: Signal, to_group: bool) {
+        self.send(signal, to_group);
+        if !self.has_ended() {
+            descendants::wake(self.pid);
         }
     }
 }
@@ -146,8 +154,9 @@ impl Family {
             return None;
         }
         let group = rustix::process::getpgid(Some(raw)).ok();
-        let group = group.filter(|group| *group != rustix::process::getpgrp());
-        let group = group.unwrap_or(raw).as_raw_nonzero().get().unsigned_abs();
+        let group = group.map(|group| group.as_raw_nonzero().get().unsigned_abs());
+        let group = group.filter(|group| *group != sys::own_group());
+        let group = group.unwrap_or(pid);
         let (tell, end) = watch::channel(None);
         state.known.insert(pid, tell);
         let family = Arc::clone(self);
@@ -202,7 +211,7 @@ impl Family {
                 if let Change::Suspended(signal) = change
                     && state.known.contains_key(&pid)
                 {
-                    state.give_terminal(pid, signal);
+                    state.see_suspended(pid, signal);
                 }
                 continue;
             };
@@ -315,39 +324,29 @@ fn living(group: u32) -> Vec<OwnedFd> {
 }
 
 impl State {
-    /// A command that wants to read from the terminal is suspended, because it is not the terminal's foreground; we
-    /// are, so that Ctrl-C comes to us. One that asks for the terminal is given it.
-    fn give_terminal(&mut self, pid: u32, signal: Signal) {
-        if signal.0 != libc::SIGTTIN && signal.0 != libc::SIGTTOU {
+    /// One of ours was suspended. One that asks for the terminal is given it; if it has it, somebody has pressed Ctrl-Z.
+    fn see_suspended(&mut self, pid: u32, signal: Signal) {
+        if signal.0 == libc::SIGTTIN || signal.0 == libc::SIGTTOU {
+            self.take_terminal_back();
+            self.at_terminal = Terminal::give_to(pid);
             return;
         }
-        self.take_terminal_back();
-        let us = rustix::process::getpgrp();
-        let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        if let Some(group) = group.filter(|_| foreground() == Some(us))
-            && termios::tcsetpgrp(std::io::stdin(), group).is_ok()
-        {
-            self.at_terminal = Some(pid);
+        let theirs = self.at_terminal.take_if(|it| it.group() == pid);
+        if let Some(terminal) = theirs.filter(|_| signal.0 == libc::SIGTSTP) {
+            terminal.take_back();
+            // We with it: a shell that we were started from sees no other. It goes on when we do, which is at once if
+            // there is no such shell.
+            sys::suspend_us();
             sys::kill_group(pid, Signal::CONT);
         }
     }
 
     /// With the last of its group the terminal comes back to us: Ctrl-C would reach nobody, and the next one that asks
-    /// for it could not be given it. Unless somebody else has it by now, as a shell that we were started from.
+    /// for it could not be given it.
     fn take_terminal_back(&mut self) {
-        let Some(group) = self.at_terminal.filter(|group| living(*group).is_empty()) else {
-            return;
-        };
-        self.at_terminal = None;
-        let is_still_theirs = foreground().is_none_or(|it| it.as_raw_pid().unsigned_abs() == group);
-        // Without a terminal there is nothing to take back.
-        if is_still_theirs {
-            let _ = sys::take_terminal();
+        let is_over = |it: &mut Terminal| living(it.group()).is_empty();
+        if let Some(terminal) = self.at_terminal.take_if(is_over) {
+            terminal.take_back();
         }
     }
-}
-
-/// The foreground group of our terminal; `None` for one that is gone, too.
-fn foreground() -> Option<Pid> {
-    termios::tcgetpgrp(std::io::stdin()).ok()
 }

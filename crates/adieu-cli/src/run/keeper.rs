@@ -103,6 +103,7 @@ impl Keeper<'_> {
                         self.is_aborted = false;
                         self.shared.set_ready(false);
                         self.shared.set_current(&self.current);
+                        self.restart_again();
                     }
                 },
                 Event::Moved(pid) => self.follow(pid),
@@ -114,6 +115,9 @@ impl Keeper<'_> {
                     log::warn(format_args!("{name} is not ready after {time:?}: {why}"));
                 }
                 Event::Silent => self.abort(),
+                Event::Restart if self.shared.is_stopping() => {
+                    log::info("no next generation is started: the stop has begun");
+                }
                 Event::Restart if self.next.is_some() => {
                     self.again = true;
                     log::info(
@@ -168,6 +172,7 @@ impl Keeper<'_> {
         if self.shared.options.ready != Ready::Start {
             let took = self.current.process.began.elapsed().as_millis();
             log::info(format_args!("{} ready after {took} ms", self.shared.name));
+            log::settle_soon();
         }
         notify::tell_outside("READY=1");
     }
@@ -378,7 +383,7 @@ async fn retire(shared: Arc<Shared>, old: Generation) {
         .signals
         .of(Signal::TERM)
         .unwrap_or(Signal::TERM);
-    old.process.send(signal, shared.options.to_group);
+    old.process.tell_to_end(signal, shared.options.to_group);
     let grace = shared.options.term.grace;
     if timeout(grace, old.process.ended()).await.is_err() {
         log::warn(format_args!(

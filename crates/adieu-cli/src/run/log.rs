@@ -6,9 +6,9 @@
 use std::fmt;
 use std::io::Write as _;
 use std::sync::OnceLock;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::{Event, Metadata, Subscriber, span};
 
@@ -17,12 +17,17 @@ use super::sys;
 /// Lines that may wait to be written; more are dropped, and said to be.
 const MOST: usize = 256;
 
+/// What an answer, or the steps of a restart, take at most, as a rule.
+const MOMENT: Duration = Duration::from_millis(500);
+
 enum Line {
     Text(String),
     /// Everything before has been written.
     Flush(SyncSender<()>),
     /// Start-up is over, also that of the thread.
     Settle,
+    /// Something is under way that will soon be over.
+    SettleSoon,
 }
 
 struct Writer {
@@ -49,6 +54,14 @@ pub(super) fn settle() {
     }
 }
 
+/// Something is done that was not done since the start, or not for a while: a restart, an answer about health. What it
+/// needed is let go of a moment later.
+pub(super) fn settle_soon() {
+    if let Some(lines) = lines() {
+        let _ = lines.try_send(Line::SettleSoon);
+    }
+}
+
 fn lines() -> Option<&'static SyncSender<Line>> {
     WRITER.get()?.lines.get_or_init(begin).as_ref()
 }
@@ -62,13 +75,33 @@ fn begin() -> Option<SyncSender<Line>> {
 }
 
 fn write_all(waiting: &Receiver<Line>) {
-    for line in waiting {
+    let mut settle_at = None;
+    while let Some(line) = next(waiting, settle_at) {
         match line {
             // A closed standard error is nobody's problem.
             Line::Text(text) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
             Line::Flush(done) => drop(done.try_send(())),
-            Line::Settle => sys::let_go_of_code(),
+            Line::Settle => {
+                settle_at = None;
+                sys::let_go_of_code();
+            }
+            // From the first one on: of whatever comes all the time, there is no end to wait for.
+            Line::SettleSoon => {
+                settle_at.get_or_insert_with(|| Instant::now() + MOMENT);
+            }
         }
+    }
+}
+
+/// What is to be done next; `None` when there will be nothing any more.
+fn next(waiting: &Receiver<Line>, settle_at: Option<Instant>) -> Option<Line> {
+    let Some(at) = settle_at else {
+        return waiting.recv().ok();
+    };
+    match waiting.recv_timeout(at.saturating_duration_since(Instant::now())) {
+        Ok(line) => Some(line),
+        Err(RecvTimeoutError::Timeout) => Some(Line::Settle),
+        Err(RecvTimeoutError::Disconnected) => None,
     }
 }
 

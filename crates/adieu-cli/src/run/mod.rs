@@ -30,6 +30,8 @@ mod stopping;
 mod sys;
 mod taken;
 mod term;
+mod terminal;
+mod verdict;
 mod watch;
 
 use std::process::ExitCode;
@@ -46,6 +48,14 @@ pub(crate) mod codes {
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
     /// The command was not found.
     pub(crate) const NOT_FOUND: u8 = 127;
+}
+
+/// Keeps signals that come before anybody listens, if it is `run` that was asked for. The kernel drops what the first
+/// process of a container has no handler for, and a stop that is asked for in its first moment would never come.
+pub(crate) fn before_anything() {
+    if std::env::args_os().nth(1).is_some_and(|word| word == "run") {
+        sys::keep_signals(signals::heard());
+    }
 }
 
 pub(crate) fn run(args: RunArgs) -> ExitCode {

@@ -35,6 +35,9 @@ pub(super) fn refusal(command: &str, error: &io::Error) -> Refused {
                 "there is no such command on PATH".to_owned(),
             ),
         },
+        io::ErrorKind::PermissionDenied if found(command).is_some_and(|path| path.is_dir()) => {
+            not_executable("it is not executable, but a folder: name the program in it")
+        }
         io::ErrorKind::PermissionDenied => {
             not_executable("it is not executable: chmod +x it, or name the interpreter first")
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use adieu::{App, Cause, Exit, Notice, Phase, Report, StopSignal};
+use adieu::{App, Cause, Notice, Phase, Report, StopSignal};
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,10 +16,11 @@ use super::family::Family;
 use super::generation::Generation;
 use super::guardian::Guardian;
 use super::options::{Options, Ready};
-use super::refusal::{LIMIT_REACHED, Refused};
+use super::refusal::Refused;
 use super::relay::Relays;
 use super::signals::{self, Signal};
 use super::sockets::Sockets;
+use super::verdict::{conclude, verdict};
 use super::{codes, keeper, log, notify, sys, watch};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
@@ -28,7 +29,6 @@ const SLACK: Duration = Duration::from_secs(10);
 const LATER_PHASES: Duration = Duration::from_secs(7);
 /// What is left of the grace for a command that hears of the stop when somebody is in a hurry.
 const MOMENT: Duration = Duration::from_secs(1);
-const OWN_FAILURE: &str = "adieu run itself failed";
 /// The last lines may have a reader that does not read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -43,6 +43,7 @@ pub(super) struct Shared {
     sockets: Mutex<Sockets>,
     state: Mutex<State>,
     is_ready: AtomicBool,
+    is_stopping: AtomicBool,
     was_killed: AtomicBool,
     was_told: AtomicBool,
     generations: AtomicU32,
@@ -90,6 +91,11 @@ impl Shared {
         self.is_ready.store(ready, Ordering::Relaxed);
     }
 
+    /// From the first moment of the stop on, also while everything goes on as before.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
     pub(super) fn leaving(&self, generation: &Generation) {
         self.state().leaving.push(generation.clone());
     }
@@ -97,6 +103,7 @@ impl Shared {
     pub(super) fn left(&self, generation: &Generation) {
         let pid = generation.pid();
         self.state().leaving.retain(|it| it.pid() != pid);
+        log::settle_soon();
     }
 
     pub(super) fn all_leaving(&self) -> Vec<Generation> {
@@ -135,7 +142,9 @@ impl Shared {
             current.pid()
         ));
         for generation in self.all_leaving().iter().chain([current]) {
-            generation.process.send(signal, self.options.to_group);
+            generation
+                .process
+                .tell_to_end(signal, self.options.to_group);
         }
     }
 
@@ -161,8 +170,12 @@ impl Shared {
         self.was_killed.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn was_killed(&self) -> bool {
+        self.was_killed.load(Ordering::Relaxed)
+    }
+
     /// How the command has ended, once it has.
-    async fn end(&self) -> Option<How> {
+    pub(super) async fn end(&self) -> Option<How> {
         let current = self.current()?;
         let patience = Duration::from_millis(100);
         let end = tokio::time::timeout(patience, current.process.ended()).await;
@@ -230,6 +243,7 @@ async fn live(
             stop_signal: Signal::TERM,
         }),
         is_ready: false.into(),
+        is_stopping: false.into(),
         was_killed: false.into(),
         was_told: false.into(),
         generations: 0.into(),
@@ -265,6 +279,7 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Running => log::settle(),
         Notice::Stopping { cause } => {
+            shared.is_stopping.store(true, Ordering::Relaxed);
             // At once: whoever looks after us counts from here, and not from the end of the pre-stop.
             let most = (shared.options.term.grace + SLACK).as_micros();
             notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
@@ -347,6 +362,7 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
     } else {
         app.restarting(name, shared.options.restarts, keep);
     }
+    sys::repeat_kept();
     if !shared.options.watch.is_empty() {
         watch(shared).await?;
         let paths: Vec<_> = shared
@@ -375,6 +391,7 @@ fn add_checks(app: &mut App, shared: &Arc<Shared>) {
     app.check(shared.name.clone(), move || {
         let ready = theirs.is_ready.load(Ordering::Relaxed);
         let name = theirs.name.clone();
+        log::settle_soon();
         async move {
             if ready {
                 Ok(())
@@ -411,85 +428,4 @@ async fn watch(shared: &Arc<Shared>) -> io::Result<()> {
         }
     });
     Ok(())
-}
-
-const fn is_failure(cause: &Cause) -> bool {
-    matches!(cause, Cause::Error(_) | Cause::Panic(_))
-}
-
-/// The exit code, and what it means.
-struct Verdict {
-    code: u8,
-    meaning: String,
-    /// Whether it was started too often.
-    gave_up: bool,
-}
-
-/// Says why, if it is the end of something that never was.
-async fn verdict(shared: &Shared, report: &Report, refused: Option<u8>) -> Verdict {
-    let gave_up = report.exit() != Exit::Clean
-        && report.cause().is_some_and(is_failure)
-        && shared.options.restart != RestartWhen::Never;
-    let verdict = |code, meaning: &str| Verdict {
-        code,
-        meaning: meaning.to_owned(),
-        gave_up: gave_up && report.problem().is_none(),
-    };
-    if let Some(problem) = report.problem().map(ToString::to_string) {
-        // A thread is a process to the kernel.
-        let no_more = format!("(os error {})", libc::EAGAIN);
-        if refused.is_none() && problem.contains(&no_more) {
-            log::warn(format_args!("{problem}: {LIMIT_REACHED}"));
-        } else {
-            log::warn(problem);
-        }
-    }
-    match refused {
-        Some(code @ codes::NOT_FOUND) => return verdict(code, "there is no such command"),
-        Some(code @ codes::NOT_EXECUTABLE) => {
-            return verdict(code, "the command cannot be executed");
-        }
-        Some(code) => return verdict(code, OWN_FAILURE),
-        None if report.problem().is_some() => return verdict(codes::OWN, OWN_FAILURE),
-        None => {}
-    }
-    match shared.end().await {
-        // It was started again and again, whatever it ended with.
-        Some(how) if gave_up && how.is_good() => verdict(1, "given up after too many starts"),
-        Some(how) if how.is_good() => verdict(0, report.exit().meaning()),
-        Some(how) => verdict(how.code(), &format!("the command {how}")),
-        None => verdict(codes::OWN, OWN_FAILURE),
-    }
-}
-
-/// Leaves word: in the log, and in the file that was asked for.
-fn conclude(shared: &Shared, report: &Report, gave_up: bool) {
-    if report.problem().is_none() {
-        let (usage, adopted) = shared.family.account();
-        let orphans = if adopted == 1 { "orphan" } else { "orphans" };
-        log::info(format_args!("in all {usage}; {adopted} {orphans} reaped"));
-        let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
-        if was_cut || shared.was_killed.load(Ordering::Relaxed) {
-            log::text(report.to_string());
-        }
-    }
-    if let Some(path) = &shared.options.report
-        && let Err(error) = report.write_to(path)
-    {
-        let path = path.display();
-        log::warn(format_args!(
-            "the report could not be written to {path}: {error}"
-        ));
-    }
-    if gave_up {
-        let adieu::Restart { limit, window, .. } = shared.options.restarts;
-        let (starts, are) = if limit == 1 {
-            ("start", "is")
-        } else {
-            ("starts", "are")
-        };
-        log::warn(format_args!(
-            "giving up: no more than {limit} new {starts} within {window:?} {are} borne (--restart-limit)"
-        ));
-    }
 }

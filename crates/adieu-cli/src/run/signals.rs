@@ -33,6 +33,7 @@ const NAMES: &[(&str, i32)] = &[
     ("PIPE", libc::SIGPIPE),
     ("ALRM", libc::SIGALRM),
     ("TERM", libc::SIGTERM),
+    ("STKFLT", libc::SIGSTKFLT),
     ("CHLD", libc::SIGCHLD),
     ("CONT", libc::SIGCONT),
     ("STOP", libc::SIGSTOP),
@@ -48,6 +49,10 @@ const NAMES: &[(&str, i32)] = &[
     ("IO", libc::SIGIO),
     ("PWR", libc::SIGPWR),
     ("SYS", libc::SIGSYS),
+    // Other names of the same; the first is shown.
+    ("IOT", libc::SIGIOT),
+    ("CLD", libc::SIGCHLD),
+    ("POLL", libc::SIGPOLL),
 ];
 
 impl fmt::Display for Signal {
@@ -69,26 +74,37 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// `term`, `SIGTERM`, `15`, `rtmin+3`.
+/// `term`, `SIGTERM`, `15`, `rtmin+3`, `rtmax-1`; the two numbers that a C library keeps for itself are none.
 fn parse(text: &str) -> Result<Signal, String> {
     let upper = text.trim().to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let by_name = NAMES.iter().find(|(it, _)| *it == name).map(|it| it.1);
-    let real_time = || {
-        let above = match name.strip_prefix("RTMIN")? {
-            "" => 0,
-            above => above.strip_prefix('+')?.parse::<u8>().ok()?,
-        };
-        Some(libc::SIGRTMIN() + i32::from(above))
+    let away = |rest: &str, sign: char| match rest {
+        "" => Some(0),
+        away => away.strip_prefix(sign)?.parse::<u8>().ok().map(i32::from),
+    };
+    let real_time = || match name.strip_prefix("RTMAX") {
+        Some(below) => Some(libc::SIGRTMAX() - away(below, '-')?),
+        None => Some(libc::SIGRTMIN() + away(name.strip_prefix("RTMIN")?, '+')?),
+    };
+    let is_known = |number: &i32| {
+        let is_named = NAMES.iter().any(|(_, it)| it == number);
+        is_named || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(number)
     };
     by_name
         .or_else(real_time)
         .or_else(|| name.parse().ok())
-        .filter(|number| (1..=libc::SIGRTMAX()).contains(number))
+        .filter(is_known)
         .map(Signal)
         .ok_or_else(|| {
             format!("`{text}` is no signal: give a name as in term or usr1, or a number")
         })
+}
+
+/// All signals that mean something to us.
+pub(super) fn heard() -> impl Iterator<Item = Signal> {
+    let others = passed_on().map(|(_, signal)| signal);
+    [Signal::TERM, Signal::INT].into_iter().chain(others)
 }
 
 /// The signals that we can hear and pass on, besides the two that stop.
@@ -134,9 +150,7 @@ impl SignalMap {
             })?;
             let wrong = |problem| format!("--signal {text}: {problem}");
             let from = parse(from).map_err(wrong)?;
-            let is_heard = [Signal::TERM, Signal::INT].contains(&from)
-                || passed_on().any(|(_, signal)| signal == from);
-            if !is_heard {
+            if !heard().any(|signal| signal == from) {
                 return Err(format!("--signal {text}: {from} cannot be passed on"));
             }
             if map.iter().any(|(it, _)| *it == from) {
@@ -182,10 +196,25 @@ mod tests {
             ("15", "SIGTERM"),
             ("rtmin", "SIGRTMIN"),
             ("SIGRTMIN+3", "SIGRTMIN+3"),
+            ("stkflt", "SIGSTKFLT"),
+            ("SIGPOLL", "SIGIO"),
+            ("iot", "SIGABRT"),
         ] {
             assert_eq!(parse(text).map(|it| it.to_string()), Ok(shown.into()));
         }
-        for text in ["", "0", "65", "-1", "terminate", "RTMIN+99", "RTMAX-1"] {
+        assert_eq!(parse("rtmax-1"), Ok(Signal(libc::SIGRTMAX() - 1)));
+        for text in [
+            "",
+            "0",
+            "32",
+            "65",
+            "-1",
+            "terminate",
+            "RTMIN+99",
+            "RTMIN-1",
+            "RTMAX-99",
+            "RTMAX+1",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::address::{Address, Place, explain};
 use super::command::Environment;
@@ -190,12 +190,7 @@ fn inherit(count: usize) -> Vec<Port> {
         .filter_map(|number| {
             let name = names.next().unwrap_or_default().to_owned();
             let socket = sys::take_inherited(number)?;
-            let at = Socket::from(socket.try_clone().ok()?).local_addr().ok()?;
-            let shown = match (at.as_socket(), at.as_pathname()) {
-                (Some(address), _) => format!("tcp:{address}"),
-                (None, Some(path)) => format!("unix:{}", path.display()),
-                (None, None) => format!("fd:{number}"),
-            };
+            let shown = shown(&socket).unwrap_or_else(|| format!("fd:{number}"));
             Some(Port {
                 name,
                 shown,
@@ -206,6 +201,22 @@ fn inherit(count: usize) -> Vec<Port> {
             })
         })
         .collect()
+}
+
+/// Where a socket is. `None` for one without a name, and for what is no socket: systemd hands over FIFOs, too.
+fn shown(socket: &OwnedFd) -> Option<String> {
+    let socket = SockRef::from(socket);
+    let at = socket.local_addr().ok()?;
+    let kind = if socket.r#type().ok()? == Type::DGRAM {
+        "udp"
+    } else {
+        "tcp"
+    };
+    match (at.as_socket(), at.as_pathname()) {
+        (Some(address), _) => Some(format!("{kind}:{address}")),
+        (None, Some(path)) => Some(format!("unix:{}", path.display())),
+        (None, None) => None,
+    }
 }
 
 impl Port {

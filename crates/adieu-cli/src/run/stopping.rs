@@ -51,7 +51,8 @@ async fn hide_sockets(shared: &Shared) {
         let copies = sockets.ours().map(|socket| socket.try_clone_to_owned());
         (copies.flatten().collect(), sockets.lent().to_vec())
     };
-    let cloaked = cloak::hide(own, &lent);
+    // Without the guardian, whose line to us is a socket that is nobody's to look at.
+    let cloaked = cloak::hide(own, &lent, &shared.family.below());
     let time = shared.options.term.left();
     // The other half is the command's.
     cloaked.quiet(time / 2).await;
@@ -70,6 +71,7 @@ async fn end_rest(shared: &Shared) {
     }
     for pid in rest {
         sys::kill(pid, Signal::TERM);
+        descendants::wake(pid);
     }
     if !descendants::is_known() {
         sys::kill_everybody(Signal::TERM);
@@ -83,6 +85,7 @@ pub(super) async fn end_group(shared: &Shared, group: u32) {
         return;
     }
     sys::kill_group(group, Signal::TERM);
+    descendants::in_group(group).for_each(descendants::wake);
     if timeout(
         shared.options.term.grace,
         shared.family.without_group(group),

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
@@ -412,9 +413,21 @@ pub(super) fn let_go_of_code() {
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }
 
+/// The process group that we are in; 0 if it is that of somebody outside our namespace.
+pub(super) fn own_group() -> u32 {
+    // SAFETY: asks for a number.
+    u32::try_from(unsafe { libc::getpgrp() }).unwrap_or(0)
+}
+
+/// Suspends us and all of our group, as Ctrl-Z does, until somebody lets us go on. Where nobody could, the kernel does not.
+pub(super) fn suspend_us() {
+    // SAFETY: takes two numbers and touches no memory.
+    unsafe { libc::kill(0, libc::SIGTSTP) };
+}
+
 /// Makes this process group the foreground of our terminal, though we are in the background: the signal that keeps such
 /// from it is blocked meanwhile.
-pub(super) fn take_terminal() -> io::Result<()> {
+pub(super) fn take_terminal(terminal: BorrowedFd<'_>) -> io::Result<()> {
     let mut meanwhile = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are live during the calls; the first is made empty before it is used, and the second is written
@@ -423,7 +436,7 @@ pub(super) fn take_terminal() -> io::Result<()> {
         libc::sigemptyset(meanwhile.as_mut_ptr());
         libc::sigaddset(meanwhile.as_mut_ptr(), libc::SIGTTOU);
         libc::pthread_sigmask(libc::SIG_BLOCK, meanwhile.as_ptr(), before.as_mut_ptr());
-        let done = libc::tcsetpgrp(libc::STDIN_FILENO, libc::getpgrp());
+        let done = libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpgrp());
         let error = io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
         if done == 0 { Ok(()) } else { Err(error) }
@@ -445,6 +458,40 @@ pub(super) fn unblock_signals() {
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
     }
+}
+
+/// Which signals have come while nobody listened, a bit for each.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
+/// Until somebody else takes these signals, and from when they are given back, nobody dies of them: it is kept which have
+/// come. Those that are ignored stay so.
+pub(super) fn keep_signals(signals: impl IntoIterator<Item = Signal>) {
+    extern "C" fn keep(number: c_int) {
+        KEPT.fetch_or(bit(number), Ordering::Relaxed);
+    }
+    for signal in signals.into_iter().filter(|it| !is_ignored(*it)) {
+        // SAFETY: all-zero is a valid action with an empty mask. The handler has the signature of one without
+        // SA_SIGINFO, and does nothing but change an atomic number; the old action is not asked for.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = keep as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal.0, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Those that were [kept](keep_signals), sent anew: whoever listens by now hears of them.
+pub(super) fn repeat_kept() {
+    let kept = KEPT.swap(0, Ordering::Relaxed);
+    for number in (1..=64).filter(|number| kept & bit(*number) != 0) {
+        kill(process::id(), Signal(number));
+    }
+}
+
+/// Signals go from 1 to 64.
+const fn bit(number: c_int) -> u64 {
+    1 << ((number - 1) & 63)
 }
 
 /// Whether whoever started us set this signal to be ignored, as `nohup` does.

@@ -22,7 +22,11 @@ fn commands_that_cannot_be_run() {
             "cannot start /no/such/file: there is no such file",
         ),
         (plain, 126, "it is not executable: chmod +x it"),
-        ("/tmp", 126, "cannot start /tmp: it is not executable"),
+        (
+            "/tmp",
+            126,
+            "cannot start /tmp: it is not executable, but a folder",
+        ),
     ] {
         let (found, out, said) = run(&[], &[command]);
         assert_eq!((found, out.as_str()), (code, ""), "{said}");

@@ -4,12 +4,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
-use adieu_load::{Load, Mode, Tally, Target};
+use adieu_load::{Load, Mode, Subject, Tally, Target};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, Wrapper, times};
+use crate::support::{ADIEU, PATIENCE, Wrapper, children, kill, times};
 
 /// One at a time, so that others wait in the queue; at SIGTERM it finishes the one it has and closes.
 const PLAIN: &str = r#"
@@ -188,4 +189,32 @@ async fn the_queue_of_a_daemon_survives_its_stop() {
         let tally = stop_by_script(&[], script).await;
         assert_eq!(tally.lost(), 0, "of {}", tally.sent());
     }
+}
+
+/// The tables of a busy machine are long, and whoever has no socket is in none of them.
+#[tokio::test]
+async fn a_command_without_a_socket_has_no_table_read() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("skipped: there is no strace");
+        return;
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    let calls = folder.path().join("calls");
+    let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+    let path = calls.to_str().unwrap();
+    let strace = ["-e", "trace=open,openat", "-o", path, ADIEU, "run"];
+    let words = strace.into_iter().chain(["--", "sh", "-c", script]);
+    let mut subject = Subject::start("strace", words).unwrap();
+    let ready = timeout(PATIENCE, subject.line("ready")).await;
+    ready.expect("in time").expect("a line");
+    let [wrapper] = children(subject.pid())[..] else {
+        panic!("strace has one child");
+    };
+    kill(wrapper, Signal::TERM);
+    let end = timeout(PATIENCE, subject.end()).await;
+    let end = end.expect("in time").expect("an end");
+    assert_eq!(end.status.code(), Some(0), "{}", end.errors);
+    let calls = std::fs::read_to_string(calls).unwrap();
+    assert!(calls.contains("/proc/"), "it was traced: {calls}");
+    assert!(!calls.contains("/net/tcp"), "{calls}");
 }

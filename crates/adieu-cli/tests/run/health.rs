@@ -260,3 +260,22 @@ fn the_watchdog_counts_from_readiness() {
     );
     assert!(ready.is_some() && ready < silent, "{said}");
 }
+
+/// A wrapper is small, also after it was asked: what the answer needed of the program is let go of.
+#[tokio::test]
+async fn an_answer_does_not_make_it_larger() {
+    let options = ["--health", "127.0.0.1:0", "--probe-command", "true"];
+    let mut wrapper = Wrapper::start(&options, &["sleep", "1000"]);
+    wrapper.ready().await;
+    let status = format!("/proc/{}/status", wrapper.subject.pid());
+    let resident = || -> u32 {
+        let status = std::fs::read_to_string(&status).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let count = line.and_then(|it| it.split_ascii_whitespace().next());
+        count.and_then(|it| it.parse().ok()).expect("a count")
+    };
+    // Some more than what is promised of a release.
+    until("it is small", || resident() < 7_000);
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}

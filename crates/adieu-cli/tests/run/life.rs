@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Wrapper, children, kill, run, state};
+use crate::support::{Wrapper, children, kill, run, state, until};
 
 #[test]
 fn the_exit_code_is_the_commands() {
@@ -229,4 +229,21 @@ async fn the_pre_stop_is_not_waited_for_once_the_command_has_ended() {
             "{said}"
         );
     }
+}
+
+/// Who is suspended hears of the stop all the same, as under systemd; nobody waits for the grace to be over.
+#[tokio::test]
+async fn who_is_suspended_is_not_killed() {
+    let script = "(setsid sleep 1000 & echo rest $!); trap 'exit 4' TERM; echo ready $$; while :; do sleep 0.01; done";
+    let mut wrapper = Wrapper::start(&["--grace", "50s"], &["sh", "-c", script]);
+    let rest = wrapper.line("rest ").await;
+    let command = wrapper.line("ready ").await;
+    for pid in [rest, command].map(|it| it.parse().unwrap()) {
+        kill(pid, Signal::STOP);
+        until("it is suspended", || state(pid) == Some('T'));
+    }
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 4, "{said}");
+    assert!(!said.contains("SIGKILL"), "{said}");
 }

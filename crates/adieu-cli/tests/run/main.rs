@@ -4,6 +4,7 @@
 mod bad_input;
 mod cloak;
 mod faults;
+mod first_and_last;
 mod handovers;
 mod health;
 mod left_behind;

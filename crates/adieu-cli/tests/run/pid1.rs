@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::support::{ADIEU, PATIENCE, children, kill};
 
-fn may_unshare() -> bool {
+pub(crate) fn may_unshare() -> bool {
     let tried = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "true"])
         .output();

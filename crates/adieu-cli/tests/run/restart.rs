@@ -3,7 +3,7 @@
 use adieu_load::Subject;
 use rustix::process::Signal;
 
-use crate::support::{ADIEU, Wrapper, run, state};
+use crate::support::{ADIEU, Wrapper, kill, run, state};
 
 #[test]
 fn a_failure_is_borne_so_often() {
@@ -194,6 +194,42 @@ async fn a_wish_during_a_restart_is_kept() {
     }
     wrapper.signal(Signal::TERM);
     wrapper.end().await;
+}
+
+/// Also if the old generation dies meanwhile, and the next one takes over before its time.
+#[tokio::test]
+async fn a_wish_outlives_the_old_generation() {
+    let script = "echo pid $$; exec sleep 1000";
+    let options = ["--listen", "tcp:127.0.0.1:0", "--ready", "notify"];
+    let mut wrapper = Wrapper::start(&options, &["sh", "-c", script]);
+    let first = wrapper.line("pid ").await.parse().unwrap();
+    wrapper.signal(Signal::HUP);
+    let second = wrapper.line("pid ").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.says("one more generation follows").await;
+    kill(first, Signal::KILL);
+    wrapper.says("takes over before it is ready").await;
+    let third = wrapper.line("pid ").await;
+    assert_ne!(second, third);
+    wrapper.signal(Signal::TERM);
+    assert_eq!(wrapper.code().await.0, 143);
+}
+
+/// What goes on as before in the pre-stop is the present generation.
+#[tokio::test]
+async fn a_wish_during_the_pre_stop_is_too_late() {
+    let options = ["--listen", "tcp:127.0.0.1:0", "--pre-stop", "50s"];
+    let options = [&options[..], &["--grace", "55s"]].concat();
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
+    wrapper.says(" ready after ").await;
+    wrapper.signal(Signal::TERM);
+    wrapper.says("going on as before").await;
+    wrapper.signal(Signal::HUP);
+    wrapper.says("no next generation is started").await;
+    // Nobody waits for the rest of it.
+    wrapper.signal(Signal::INT);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 0, "{said}");
 }
 
 /// A next generation that is not ready when the stop comes has nothing to finish, and does not hold it up.

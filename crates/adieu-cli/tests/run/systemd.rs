@@ -254,3 +254,24 @@ fn sockets_for_another_process_are_not_for_us() {
     let unit = Unit::start(&listener, "LISTEN_FDS=1 LISTEN_PID=1", server);
     assert_eq!(unit.end(), Some(0));
 }
+
+/// systemd hands over FIFOs, too, and one is not to be missing among those that are counted.
+#[test]
+fn what_is_no_socket_is_handed_on() {
+    let folder = TempDir::new().unwrap();
+    let script = r#"
+        mkfifo "$1/fifo" && exec 3<> "$1/fifo"
+        export LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_FDNAMES=orders
+        exec "$0" run --ready start -- sh -c '
+            echo for me >&3; read word <&3
+            echo $LISTEN_FDS $LISTEN_FDNAMES $word; [ $LISTEN_PID = $$ ]'"#;
+    let output = Command::new("sh")
+        .args(["-c", script, ADIEU])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(out, "1 orders for me\n", "{said}");
+}

@@ -36,10 +36,21 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 const ASKS: &str = "printf 'ask '; read x; echo got $x; exit 1";
 
-fn talk(end: &str, talk: &str, delay: &str) -> String {
+fn talk(end: &str, words: &str, delay: &str) -> String {
+    let restart = ["run", "--restart", "always", "--restart-delay", delay];
+    let command = restart.into_iter().chain(["--", "sh", "-c", ASKS]);
+    talk_to(ADIEU, end, words, command)
+}
+
+fn talk_to<'a>(
+    program: &str,
+    end: &str,
+    words: &str,
+    command: impl IntoIterator<Item = &'a str>,
+) -> String {
     let output = Command::new("/usr/bin/python3")
-        .args(["-c", TALK, ADIEU, end, talk, "run", "--restart", "always"])
-        .args(["--restart-delay", delay, "--", "sh", "-c", ASKS])
+        .args(["-c", TALK, program, end, words])
+        .args(command)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -59,4 +70,34 @@ fn every_life_may_read_from_the_terminal() {
 fn an_interrupt_between_two_lives_is_heard() {
     let words = "ask >one\\n|got one>|start number 2 in>\\x03";
     assert_eq!(talk("wait", words, "30s"), "1");
+}
+
+/// Whatever its standard input is.
+#[test]
+fn a_command_may_ask_at_the_terminal_beside_its_input() {
+    let asks = r#"printf "ask "; read x < /dev/tty; echo got $x; exit 3"#;
+    let script = format!("exec {ADIEU} run -- sh -c '{asks}' < /dev/null");
+    let code = talk_to("/bin/sh", "wait", "ask >one\\n|got one>", ["-c", &script]);
+    assert_eq!(code, "3");
+}
+
+/// Nobody is there who could let it go on.
+#[test]
+fn a_suspended_command_goes_on_where_there_is_no_shell() {
+    let asks = "read x; echo got $x; read x; echo got $x; exit 3";
+    let words = "started>one\\n|got one>\\x1atwo\\n|got two>";
+    let code = talk_to(ADIEU, "wait", words, ["run", "--", "sh", "-c", asks]);
+    assert_eq!(code, "3");
+}
+
+/// The shell has its prompt back, and the command the terminal when the shell has it go on.
+#[test]
+fn a_suspended_command_goes_on_with_its_job() {
+    let asks = "read x; echo got $x; read x; echo got $x; exit 3";
+    let words = format!(
+        "$ >{ADIEU} run -- sh -c '{asks}'\\n|started>one\\n|got one>\\x1a|Stopped>|$ >fg\\n|run -- sh>two\\n|got two>\
+         |$ >exit $?\\n"
+    );
+    let shell = ["-c", "PS1='$ ' exec bash --norc --noprofile -i"];
+    assert_eq!(talk_to("/bin/sh", "wait", &words, shell), "3");
 }

@@ -1,0 +1,68 @@
+//! Signals in the first moment, before anybody listens, and in the last, when nobody does any more.
+
+use std::fs;
+use std::process::Command;
+
+use adieu_load::Subject;
+use rustix::process::Signal;
+use tokio::time::timeout;
+
+use crate::faults::guardian_of;
+use crate::pid1::may_unshare;
+use crate::support::{ADIEU, PATIENCE, Wrapper, ends};
+
+/// Becomes the command, to which a signal has come already: it is blocked, and stays where it is until that changes.
+const SENT_BEFORE: &str = "import os, signal, sys\n\
+                           signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n\
+                           os.kill(os.getpid(), signal.SIGTERM)\n\
+                           os.execv(sys.argv[1], sys.argv[1:])";
+
+async fn code(subject: Subject) -> Option<i32> {
+    let end = timeout(PATIENCE, subject.end()).await;
+    let end = end.expect("in time").expect("an end");
+    println!("{}", end.errors);
+    end.status.code()
+}
+
+const COMMAND: [&str; 7] = ["-c", SENT_BEFORE, ADIEU, "run", "--", "sleep", "5"];
+
+#[tokio::test]
+async fn a_stop_before_the_start_is_a_stop() {
+    let subject = Subject::start("/usr/bin/python3", COMMAND).expect("it starts");
+    assert_eq!(code(subject).await, Some(143));
+}
+
+/// Where the kernel drops what nobody has a handler for.
+#[tokio::test]
+async fn a_stop_before_the_start_of_process_1_is_a_stop() {
+    if !may_unshare() {
+        return;
+    }
+    let namespace = ["--pid", "--fork", "--mount-proc", "/usr/bin/python3"];
+    let words = namespace.into_iter().chain(COMMAND);
+    let subject = Subject::start("unshare", words).expect("it starts");
+    assert_eq!(code(subject).await, Some(143));
+}
+
+/// All have ended, and the report is being written: its reader is not there yet.
+#[tokio::test]
+async fn a_signal_after_the_end_changes_nothing() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let report = folder.path().join("report.json");
+    let made = Command::new("mkfifo").arg(&report).status().unwrap();
+    assert!(made.success());
+    let path = report.to_str().unwrap();
+    let script = "trap 'exit 7' USR1; echo ready; while :; do sleep 0.01; done";
+    let mut wrapper = Wrapper::start(&["--report", path], &["sh", "-c", script]);
+    wrapper.line("ready").await;
+    let guardian = guardian_of(wrapper.subject.pid());
+    wrapper.signal(Signal::USR1);
+    assert!(ends(guardian, PATIENCE), "the guardian goes with the last");
+    for signal in [Signal::TERM, Signal::INT, Signal::USR1] {
+        wrapper.signal(signal);
+    }
+    let written = fs::read_to_string(&report).unwrap();
+    assert!(written.contains("\"exit_code\": 7"), "{written}");
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 7, "{said}");
+}
