@@ -207,6 +207,8 @@ struct Minder {
 const SPARED: Duration = Duration::from_millis(250);
 /// How often.
 const MOST_SPARED: u32 = 4;
+/// Looking again then is as good as never.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Minder {
     const fn new(facts: Arc<Facts>) -> Self {
@@ -308,6 +310,8 @@ impl Minder {
     /// Ready when it is time to look again. A timer set earlier than needed is left alone, and not even asked while
     /// it runs: looking once too often is cheaper than setting it for every request.
     fn wait(&mut self, cx: &mut Context<'_>, now: u64, left: Duration) -> Poll<()> {
+        // A limit may be the longest duration there is, and no clock goes that far.
+        let left = left.min(FAR);
         let needed = Duration::from_millis(now) + left;
         if let Some(timer) = &mut self.timer {
             if timer.at <= needed && !timer.sleep.is_elapsed() {
