@@ -259,7 +259,11 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
     };
     // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
     // one that it may be written to.
-    let said = tokio::time::timeout(guest.server.bounded(SPEAKING), goodbye).await;
+    let in_time = |limit| {
+        let server = &guest.server;
+        server.bounded(limit).min(server.until_last_call())
+    };
+    let said = tokio::time::timeout(in_time(SPEAKING), goodbye).await;
     if !matches!(said, Ok(Ok(()))) {
         return;
     }
@@ -268,7 +272,7 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         let mut sink = [0; 1_024];
         while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
     };
-    let _ = tokio::time::timeout(guest.server.bounded(PARTING), parting).await;
+    let _ = tokio::time::timeout(in_time(PARTING), parting).await;
 }
 
 /// A connection, as its handler sees it.

@@ -39,6 +39,16 @@ pub(crate) enum Tide {
     Ebb,
 }
 
+/// The time for seeing everybody off.
+struct Drain {
+    ends: tokio::time::Instant,
+    quarter: Duration,
+}
+
+/// Whoever has all it wants is let go so long before the end of the drain: what is there at the end is cut, and counts
+/// as a loss.
+const LAST_CALL: Duration = Duration::from_millis(25);
+
 /// What all connections of one server share.
 pub(crate) struct Server {
     pub(crate) core: Arc<Core>,
@@ -52,8 +62,8 @@ pub(crate) struct Server {
     began: [OnceLock<Instant>; 4],
     /// Completes for those who wait for the ebb and are no guests.
     pub(crate) ebbed: Gate,
-    /// A quarter of what the drain has, once it has begun.
-    quarter: OnceLock<Duration>,
+    /// What the drain has, once it has begun.
+    drain: OnceLock<Drain>,
     closed: Mutex<Closed>,
 }
 
@@ -76,7 +86,7 @@ impl Server {
             linger,
             began: Default::default(),
             ebbed: Gate::default(),
-            quarter: OnceLock::new(),
+            drain: OnceLock::new(),
             closed: Mutex::default(),
         }
     }
@@ -120,9 +130,18 @@ impl Server {
     /// A bound inside the stop, fitted to what the drain has: linger, patience and parting follow each other, and all
     /// of them have their place in it.
     pub(crate) fn bounded(&self, limit: Duration) -> Duration {
-        self.quarter
+        self.drain
             .get()
-            .map_or(limit, |quarter| limit.min(*quarter))
+            .map_or(limit, |drain| limit.min(drain.quarter))
+    }
+
+    /// How long whoever has all it wants may still stay.
+    pub(crate) fn until_last_call(&self) -> Duration {
+        self.drain.get().map_or(Duration::MAX, |drain| {
+            let now = tokio::time::Instant::now();
+            let left = drain.ends.saturating_duration_since(now);
+            left.saturating_sub(LAST_CALL.min(drain.quarter / 4))
+        })
     }
 
     fn closed(&self) -> MutexGuard<'_, Closed> {
@@ -228,7 +247,10 @@ impl Server {
         let begun = tokio::time::Instant::now();
         if let Some(deadline) = stop.deadline() {
             let left = deadline.saturating_duration_since(begun);
-            let _ = self.quarter.set(left / 4);
+            let _ = self.drain.set(Drain {
+                ends: deadline,
+                quarter: left / 4,
+            });
         }
         let ebb = begun + self.bounded(self.linger());
         let tally = Tally(&self);

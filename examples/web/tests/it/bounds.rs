@@ -4,14 +4,14 @@ use std::io::Write;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use adieu::Limits;
+use adieu::{Limits, Stopping};
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::{get, post};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
-use crate::client::{Client, Over};
+use crate::client::{Client, Over, each};
 use crate::h2::{DATA, H2, PING};
 use crate::own::Own;
 use crate::web::Web;
@@ -177,4 +177,27 @@ fn a_stream_that_is_cut_is_named_once() {
     for name in names {
         assert!(name.starts_with("GET /slow from "), "{name}: {ended:?}");
     }
+}
+
+/// An answer at the last moment, before the time is over that its client would have to close its side.
+async fn late(stop: Stopping) -> &'static str {
+    stop.requested().await;
+    if let Some(end) = stop.deadline() {
+        tokio::time::sleep_until(end - Duration::from_millis(150)).await;
+    }
+    "in time\n"
+}
+
+/// It has its answer, and has only not hung up yet: nothing is cut.
+#[test]
+fn an_answer_at_the_last_moment_is_no_loss() {
+    each([Over::Http1, Over::Http1Tls], |over| {
+        let own = Own::new(Router::new().route("/late", get(late))).tls(over.is_tls());
+        let mut live = own.grace(Duration::from_secs(2)).start();
+        let mut client = live.connect(over);
+        client.ask("/late");
+        live.stop();
+        assert_eq!(client.answer().text(), "in time\n");
+        live.finish().exits(0).loses_nothing();
+    });
 }

@@ -70,6 +70,8 @@ pub(super) struct Moment {
     pub(super) all_taken: bool,
     /// In a stop, no state has more than this: several of them follow each other.
     pub(super) most: Duration,
+    /// How long whoever has all it wants may stay.
+    pub(super) until_last_call: Duration,
 }
 
 /// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
@@ -346,7 +348,11 @@ impl Track {
             } else {
                 PARTING
             };
-            return until(limit.min(moment.most), since, Verdict::Cut);
+            return match until(limit.min(moment.most), since, Verdict::Cut) {
+                Verdict::Wait(Some(_)) if moment.until_last_call.is_zero() => Verdict::Cut,
+                Verdict::Wait(Some(left)) => Verdict::Wait(Some(left.min(moment.until_last_call))),
+                verdict => verdict,
+            };
         }
         if moment.tide < Tide::Linger {
             return match state {

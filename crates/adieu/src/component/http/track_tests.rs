@@ -151,6 +151,7 @@ impl World {
             since_ebb: ago(Tide::Ebb),
             all_taken: !self.blocked,
             most: self.most,
+            until_last_call: Duration::MAX,
         };
         self.track.verdict(&self.limits, moment)
     }
