@@ -158,6 +158,8 @@ where
             None,
         );
         if let Ok(seat) = seat {
+            // The protocol calls the service and spawns what that gives, one request after the other.
+            self.0.runs_in(server.core.roster.id(seat));
             server
                 .core
                 .runtime
@@ -349,6 +351,10 @@ impl Drop for CutOnDrop {
         let facts = &self.facts;
         if !self.is_over && facts.server.core.stop.is_cancelling() {
             facts.lose();
+            if facts.stage() == Stage::Http2 && facts.has_errands() {
+                let guest = Arc::<Facts>::downgrade(facts);
+                facts.server.crowd.remember(guest);
+            }
         }
         if !facts.gone.load(Relaxed) {
             if facts.stage() == Stage::WebSocket {

@@ -10,7 +10,7 @@ use http::{Method, Uri};
 use super::limits::Limits;
 use super::line::Line;
 use super::track::{Moment, PARTED, Stage, State, Track, Verdict};
-use crate::net::{Bell, Guest, Server, Tide, Wire};
+use crate::net::{Bell, Doing, Guest, Server, Tide, Wire};
 use crate::sys;
 
 /// One request under way.
@@ -18,6 +18,8 @@ pub(super) struct Errand {
     id: u64,
     method: Method,
     uri: Uri,
+    /// The task that answers it, if it has one of its own; else 0.
+    task: u64,
     /// When its last bytes came in, in milliseconds.
     began: u64,
     /// Its handler waits for the body.
@@ -135,6 +137,7 @@ impl Facts {
             id,
             method,
             uri,
+            task: 0,
             began: self.track.last_progress(),
             waits: false,
             answers: false,
@@ -143,6 +146,15 @@ impl Facts {
             is_whole: false,
         });
         id
+    }
+
+    /// The request that has just begun is answered in a task of its own.
+    pub(super) fn runs_in(&self, task: u64) {
+        let mut errands = self.errands();
+        let last = errands.next.wrapping_sub(1);
+        if let Some(index) = errands.find(last) {
+            errands.under_way[index].task = task;
+        }
     }
 
     /// One hold less, a piece's if it says whether it was written. With the last one the request ends: its answer is
@@ -184,7 +196,9 @@ impl Facts {
         let mut errands = self.errands();
         if let Some(index) = errands.find(id) {
             let errand = &mut errands.under_way[index];
-            errand.is_whole |= is_last;
+            if is_last {
+                errand.has_all();
+            }
             errand.holds += 1;
             errand.pieces += 1;
             if errand.pieces == 1 {
@@ -195,7 +209,7 @@ impl Facts {
 
     /// The transport has got the last of the answer.
     pub(super) fn said_all(&self, id: u64) {
-        self.change(id, |errand| errand.is_whole = true);
+        self.change(id, Errand::has_all);
     }
 
     /// The handler of a request waits for its body, or has got some of it, or gave it up.
@@ -352,6 +366,11 @@ impl Facts {
             .count_closed(state.words(), is_idle, || self.who());
     }
 
+    /// Whether any request is under way.
+    pub(super) fn has_errands(&self) -> bool {
+        !self.errands().under_way.is_empty()
+    }
+
     /// The peer, and what it had asked for.
     fn who(&self) -> String {
         let errands = self.errands();
@@ -375,7 +394,7 @@ impl Facts {
     pub(super) fn lose(&self) {
         let state = self.state();
         // Requests name themselves, also those whose own tasks are dropped after this one.
-        let has_named = self.has_lost.load(Relaxed) || !self.errands().under_way.is_empty();
+        let has_named = self.has_lost.load(Relaxed) || self.has_errands();
         if state == State::Parting || has_named {
             return;
         }
@@ -391,6 +410,12 @@ impl Facts {
 }
 
 impl Errand {
+    /// The transport has the last of the answer, and nobody works on it any more.
+    const fn has_all(&mut self) {
+        self.is_whole = true;
+        self.task = 0;
+    }
+
     /// Method and path; what stands behind a question mark may be a secret.
     fn words(&self) -> String {
         format!("{} {}", self.method, self.uri.path())
@@ -413,13 +438,18 @@ impl Guest for Facts {
         self.bell.ring();
     }
 
-    fn doing(&self) -> String {
+    fn doing(&self, stream: Option<u64>) -> Option<Doing> {
         let errands = self.errands();
-        let what = match errands.under_way.first() {
-            Some(errand) => errand.words(),
-            None => format!("connection {}", self.state().words()),
+        let mut under_way = errands.under_way.iter();
+        let what = match stream {
+            Some(task) => under_way.find(|errand| errand.task == task)?.words(),
+            None => under_way.next().map_or_else(
+                || format!("connection {}", self.state().words()),
+                Errand::words,
+            ),
         };
-        format!("{what} from {}", self.wire.peer())
+        let with = format!("from {}", self.wire.peer());
+        Some(Doing { what, with })
     }
 
     #[cfg(feature = "admin")]
