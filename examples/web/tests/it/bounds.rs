@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
 use crate::client::{Client, Over, each};
-use crate::h2::{DATA, H2, PING};
+use crate::h2::{DATA, H2, INITIAL_WINDOW_SIZE, PING};
 use crate::own::Own;
 use crate::web::Web;
 
@@ -200,4 +200,45 @@ fn an_answer_at_the_last_moment_is_no_loss() {
         assert_eq!(client.answer().text(), "in time\n");
         live.finish().exits(0).loses_nothing();
     });
+}
+
+/// The protocol has a word with the client in between, and that is not a byte of the answer.
+#[test]
+fn a_reader_that_stopped_has_its_bound_in_a_short_drain_too() {
+    each([Over::Http2, Over::Http2Tls], |over| {
+        let mut live = Web::new().tls(over.is_tls()).grace("400ms").start();
+        let mut h2 = H2::connect(&live, over);
+        h2.ask(1, "/large", true);
+        h2.expect("the head of the answer", |frame| frame.stream == 1);
+        live.stop();
+        live.finish()
+            .exits(0)
+            .loses_nothing()
+            .notes_that(&["stalled reader", "GET /large for "]);
+    });
+}
+
+/// Its last bytes are the kernel's already, and the server has nothing more to do; the client is not through.
+#[test]
+fn an_http2_answer_on_a_slow_line_is_whole() {
+    const SIZE: usize = 3 << 20;
+    let body = Bytes::from(vec![b'x'; SIZE]);
+    let router = Router::new().route("/", get(async move || body.clone()));
+    let mut live = Own::new(router).start();
+    let mut h2 = H2::with(&live, Over::Http2, &[(INITIAL_WINDOW_SIZE, 1 << 30)]);
+    h2.window(0, 1 << 30);
+    h2.ask(1, "/", true);
+    h2.expect("the head of the answer", |frame| frame.stream == 1);
+    live.stop();
+    let mut count = 0;
+    while let Some(frame) = h2.next() {
+        if frame.kind == DATA {
+            count += frame.payload.len();
+            h2.window(0, 16_384);
+            // A slow line.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    assert_eq!(count, SIZE);
+    live.finish().exits(0).loses_nothing().closes_nobody_else();
 }

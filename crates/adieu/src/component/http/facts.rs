@@ -53,6 +53,8 @@ pub(super) struct Facts {
     line: OnceLock<Line>,
     /// What the kernel had left to send when we last looked.
     unacknowledged: AtomicU32,
+    /// How much of it at most, at its end, was our talk about the connection, and no answer.
+    talk: AtomicU32,
     errands: Mutex<Errands>,
 }
 
@@ -70,6 +72,8 @@ impl Errands {
 
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK: Duration = Duration::from_millis(250);
+/// More than TLS adds to one write.
+const RECORD: u32 = 64;
 
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
@@ -90,6 +94,7 @@ impl Facts {
             has_lost: AtomicBool::new(false),
             line: OnceLock::new(),
             unacknowledged: AtomicU32::new(0),
+            talk: AtomicU32::new(0),
             errands: Mutex::default(),
         }
     }
@@ -116,11 +121,25 @@ impl Facts {
         }
     }
 
-    /// Whether the client has taken any of what the kernel holds for it since the last look: room for more is
-    /// only told of when there is a lot of it, and a slow reader is not one that stopped.
+    /// An HTTP/2 connection was written to: so many bytes of talk, or an answer.
+    pub(super) fn talked(&self, talk: Option<usize>) {
+        let talk = talk.map_or(0, |bytes| {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let before = self.talk.load(Relaxed);
+            before.saturating_add(bytes).saturating_add(RECORD)
+        });
+        self.talk.store(talk, Relaxed);
+    }
+
+    /// Whether the client has taken any of the answers that the kernel holds for it since the last look: room for more
+    /// is only told of when there is a lot of it, and a slow reader is not one that stopped.
     fn look_at_the_kernel(&self) -> bool {
         let now = self.wire.unacknowledged();
-        now < self.unacknowledged.swap(now, Relaxed)
+        let before = self.unacknowledged.swap(now, Relaxed);
+        let talk = self.talk.load(Relaxed);
+        // The protocol is done with the last of its answers long before a client on a slow line is.
+        self.track.is_untaken(now > talk);
+        now < before && before > talk
     }
 
     fn errands(&self) -> MutexGuard<'_, Errands> {
@@ -280,6 +299,12 @@ impl Facts {
     /// What is to be done at this moment, and which it is, in milliseconds.
     pub(super) fn verdict(&self) -> (Verdict, u64) {
         let tide = self.server.tide();
+        if tide >= Tide::Linger && self.state() == State::IdleHttp2 {
+            self.look_at_the_kernel();
+        }
+        if tide >= Tide::Linger {
+            self.track.look_at_its_pace();
+        }
         let state = self.state();
         let now_ms = now_ms();
         // Often enough to know when the client took the last byte.

@@ -39,7 +39,8 @@ pub(super) enum State {
     HalfClosed,
     /// Every request under way waits for the rest of its body.
     StalledUpload,
-    /// Every answer under way waits for the client to read, or none can be written at all.
+    /// Every answer under way waits for the client to read, or none can be written at all, or the last has yet to
+    /// be taken.
     StalledReader,
     WebSocket,
     Upgraded,
@@ -99,6 +100,10 @@ pub(super) struct Track {
     /// Answers of which the transport holds bytes that the client has no room for yet.
     flushing: AtomicU32,
     waits_to_write: AtomicBool,
+    /// The kernel has some of an answer that the client has not taken.
+    untaken: AtomicBool,
+    /// So it was in the stop: what the client has taken it may still have to read, on its side.
+    is_slow: AtomicBool,
     /// The last byte in or out, in milliseconds.
     progress: AtomicU64,
     /// When the present head began, or the hanging up, or the parting, or the close of the WebSocket.
@@ -141,6 +146,8 @@ impl Track {
             waiting: AtomicU32::new(0),
             flushing: AtomicU32::new(0),
             waits_to_write: AtomicBool::new(false),
+            untaken: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
             progress: AtomicU64::new(now_ms),
             since: AtomicU64::new(now_ms),
             half_closed: AtomicU64::new(0),
@@ -179,9 +186,11 @@ impl Track {
         }
     }
 
-    /// With requests under way only what moves one of them on counts; without, any sign of life.
+    /// With requests under way, or a last answer that is being read, only what moves one of them on counts; without,
+    /// any sign of life.
     fn progressed(&self, now_ms: u64, work: bool) {
-        if work || self.under_way.load(Relaxed) == 0 {
+        let is_idle = self.under_way.load(Relaxed) == 0 && !self.is_slow.load(Relaxed);
+        if work || is_idle {
             self.progress.store(now_ms, Relaxed);
         }
     }
@@ -204,6 +213,18 @@ impl Track {
     /// Whether this is news.
     pub(super) fn cannot_write(&self) -> bool {
         !self.waits_to_write.swap(true, Relaxed)
+    }
+
+    /// Told at every look at the kernel.
+    pub(super) fn is_untaken(&self, untaken: bool) {
+        self.untaken.store(untaken, Relaxed);
+    }
+
+    /// In a stop, after that.
+    pub(super) fn look_at_its_pace(&self) {
+        if self.untaken.load(Relaxed) {
+            self.is_slow.store(true, Relaxed);
+        }
     }
 
     pub(super) fn flushed(&self) {
@@ -309,6 +330,8 @@ impl Track {
                     State::HalfClosed
                 } else if under_way > 0 {
                     State::Working
+                } else if stage == Stage::Http2 && self.untaken.load(Relaxed) {
+                    State::StalledReader
                 } else if stage == Stage::Http2 {
                     State::IdleHttp2
                 } else if self.head_bytes.load(Relaxed) > 0 {
@@ -389,6 +412,10 @@ impl Track {
             _ if moment.tide < Tide::Ebb => Verdict::Wait(None),
             State::Silent | State::Idle => Verdict::HangUp,
             State::HalfHead => until(patience, moment.since_ebb, Verdict::HangUp),
+            // As long as it makes room for more, it reads.
+            State::IdleHttp2 if self.is_slow.load(Relaxed) => {
+                until(patience, quiet_for.min(moment.since_ebb), Verdict::Cut)
+            }
             State::Handshake | State::IdleHttp2 | State::Upgraded => {
                 until(patience, moment.since_ebb, Verdict::Cut)
             }
