@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::io::IsTerminal;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,9 @@ struct Drain {
     quarter: Duration,
 }
 
+/// Longer than most round trips.
+#[cfg(feature = "http")]
+const AFTERTHOUGHT: Duration = Duration::from_millis(150);
 /// Whoever has all it wants is let go so long before the end of the drain: what is there at the end is cut, and counts
 /// as a loss.
 const LAST_CALL: Duration = Duration::from_millis(25);
@@ -64,6 +67,8 @@ pub(crate) struct Server {
     pub(crate) ebbed: Gate,
     /// What the drain has, once it has begun.
     drain: OnceLock<Drain>,
+    /// Somebody is in the queue, and there is no descriptor for it.
+    is_short: AtomicBool,
     closed: Mutex<Closed>,
 }
 
@@ -87,6 +92,7 @@ impl Server {
             began: Default::default(),
             ebbed: Gate::default(),
             drain: OnceLock::new(),
+            is_short: AtomicBool::new(false),
             closed: Mutex::default(),
         }
     }
@@ -133,6 +139,16 @@ impl Server {
         self.drain
             .get()
             .map_or(limit, |drain| limit.min(drain.quarter))
+    }
+
+    /// How long a connection stays that was active a moment ago, once the linger is over: its answer may have begun
+    /// before the stop, and then its client was not told to go elsewhere. Not at all if others need its room.
+    #[cfg(feature = "http")]
+    pub(crate) fn afterthought(&self) -> Duration {
+        if self.is_short.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        self.bounded(AFTERTHOUGHT.min(self.linger()))
     }
 
     /// How long whoever has all it wants may still stay.
@@ -183,6 +199,7 @@ impl Server {
     /// way makes room now, and not only after the linger.
     pub(super) fn make_room(&self) {
         self.closed().shortages += 1;
+        self.is_short.store(true, Ordering::Relaxed);
         if self.tide() < Tide::Ebb {
             self.turn(Tide::Ebb);
         }

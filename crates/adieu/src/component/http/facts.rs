@@ -325,6 +325,7 @@ impl Facts {
             since_ebb: self.server.since(Tide::Ebb),
             all_taken,
             most: self.server.bounded(Duration::MAX / 4),
+            afterthought: self.server.afterthought(),
             until_last_call: self.server.until_last_call(),
         };
         // An HTTP/2 client that asks for nothing is told to go elsewhere then, if somebody looks.

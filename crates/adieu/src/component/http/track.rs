@@ -71,6 +71,8 @@ pub(super) struct Moment {
     pub(super) all_taken: bool,
     /// In a stop, no state has more than this: several of them follow each other.
     pub(super) most: Duration,
+    /// How long a connection that was active a moment ago stays after the linger.
+    pub(super) afterthought: Duration,
     /// How long whoever has all it wants may stay.
     pub(super) until_last_call: Duration,
 }
@@ -410,7 +412,8 @@ impl Track {
             State::WebSocket => until(patience, since, Verdict::Cut),
             State::Working | State::Parting => Verdict::Wait(None),
             _ if moment.tide < Tide::Ebb => Verdict::Wait(None),
-            State::Silent | State::Idle => Verdict::HangUp,
+            State::Idle => until(moment.afterthought, quiet_for, Verdict::HangUp),
+            State::Silent => Verdict::HangUp,
             State::HalfHead => until(patience, moment.since_ebb, Verdict::HangUp),
             // As long as it makes room for more, it reads.
             State::IdleHttp2 if self.is_slow.load(Relaxed) => {
