@@ -198,7 +198,7 @@ impl Server {
     /// No descriptor is left for somebody in the queue, whose request would be lost with it: whoever has nothing under
     /// way makes room now, and not only after the linger.
     pub(super) fn make_room(&self) {
-        self.closed().shortages += 1;
+        self.closed().is_short();
         self.is_short.store(true, Ordering::Relaxed);
         if self.tide() < Tide::Ebb {
             self.turn(Tide::Ebb);
@@ -315,7 +315,6 @@ impl Server {
         mut serve: impl FnMut(Wire),
     ) {
         let mut announced = false;
-        let mut is_short = false;
         loop {
             // Made before the look, so that a leave in between is not missed.
             let leaves = self.crowd.somebody_leaves();
@@ -331,17 +330,14 @@ impl Server {
                 }
                 () = leaves, if full => {}
                 accepted = listening.accept(), if !full => match accepted {
-                    Ok(wire) => {
-                        is_short = false;
-                        serve(wire);
-                    }
+                    Ok(wire) => serve(wire),
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
-                        if !std::mem::replace(&mut is_short, true) {
+                        // Every connection that ends makes room for one, and then it is short again.
+                        if self.closed().is_short() {
                             self.core.aside(move || {
                                 tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
                             });
-                            self.closed().shortages += 1;
                         }
                         let _ = stop.until(self.crowd.breath()).await;
                     }
