@@ -280,7 +280,7 @@ impl Conductor {
                 // What it blocks its thread for is not dropped, and does not name itself.
                 #[cfg(feature = "net")]
                 if let Some(doing) = self.core.doing(task.id) {
-                    loss.name = doing;
+                    loss.name = doing.to_string();
                 }
                 children.add(loss);
             }

@@ -68,7 +68,7 @@ pub(crate) struct Part {
     pub(crate) closer: Option<Closer>,
     /// Says what the connection with this task is doing; a server's.
     #[cfg(feature = "net")]
-    pub(crate) witness: Option<Box<dyn Fn(u64) -> Option<String> + Send>>,
+    pub(crate) witness: Option<Box<dyn Fn(u64) -> Option<crate::net::Doing> + Send>>,
     /// Counts a server's clients; there from the moment it listens.
     #[cfg(feature = "admin")]
     pub(crate) census: Option<Box<dyn Fn() -> crate::net::Census + Send>>,
@@ -434,9 +434,9 @@ impl Core {
             .reserved_id(part.map_or(u32::MAX - 1, |part| part.0))
     }
 
-    /// What a connection is doing, if this is the task of one.
+    /// What a connection or a stream is doing, if this is the task of one.
     #[cfg(feature = "net")]
-    pub(crate) fn doing(&self, task: u64) -> Option<String> {
+    pub(crate) fn doing(&self, task: u64) -> Option<crate::net::Doing> {
         let parts = self.parts();
         parts.iter().find_map(|part| part.witness.as_ref()?(task))
     }
@@ -444,7 +444,15 @@ impl Core {
     /// The name of whoever has this seat number, and where it was spawned.
     pub(crate) fn who(&self, id: u64) -> Option<(String, String)> {
         if let Some(task) = self.roster.find(id) {
-            return Some((task.name.into_owned(), task.place.to_string()));
+            let place = task.place.to_string();
+            // Every connection has the same name and place; what it is asked for says more.
+            #[cfg(feature = "net")]
+            if task.kind == crate::roster::WorkKind::Connection
+                && let Some(doing) = self.doing(id)
+            {
+                return Some((doing.what, place));
+            }
+            return Some((task.name.into_owned(), place));
         }
         if id == self.seat_of(None) {
             return Some(("setup".to_owned(), String::new()));

@@ -16,7 +16,7 @@ use super::task::launch;
 use super::{BoxFuture, Ending};
 use crate::app::App;
 use crate::error::Error;
-use crate::net::{Bell, Guest, Listener, Server, Stream, Tide, Wire};
+use crate::net::{Bell, Doing, Guest, Listener, Server, Stream, Tide, Wire};
 use crate::report::PartKind;
 use crate::stop::Stop;
 use crate::supervise::{self, OnFailure};
@@ -171,14 +171,23 @@ fn is_departure(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(kind, Some(BrokenPipe | ConnectionAborted | ConnectionReset))
 }
 
+impl TcpGuest {
+    fn conversation(&self) -> Doing {
+        Doing {
+            what: "conversation".to_owned(),
+            with: format!("with {}", self.wire.peer()),
+        }
+    }
+}
+
 impl Guest for TcpGuest {
     fn nudge(&self) {
         self.bell.ring();
         self.writer.ring();
     }
 
-    fn doing(&self) -> String {
-        format!("conversation with {}", self.wire.peer())
+    fn doing(&self, stream: Option<u64>) -> Option<Doing> {
+        stream.is_none().then(|| self.conversation())
     }
 }
 
@@ -194,7 +203,7 @@ impl Drop for InHand {
         if !self.over {
             self.guest
                 .server
-                .lose(self.guest.doing(), self.began.elapsed());
+                .lose(self.guest.conversation().to_string(), self.began.elapsed());
             self.guest.wire.cut();
         }
     }
@@ -259,7 +268,11 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
     };
     // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
     // one that it may be written to.
-    let said = tokio::time::timeout(guest.server.bounded(SPEAKING), goodbye).await;
+    let in_time = |limit| {
+        let server = &guest.server;
+        server.bounded(limit).min(server.until_last_call())
+    };
+    let said = tokio::time::timeout(in_time(SPEAKING), goodbye).await;
     if !matches!(said, Ok(Ok(()))) {
         return;
     }
@@ -268,7 +281,7 @@ async fn converse(guest: Arc<TcpGuest>, stream: Stream, handler: &Handler, goodb
         let mut sink = [0; 1_024];
         while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
     };
-    let _ = tokio::time::timeout(guest.server.bounded(PARTING), parting).await;
+    let _ = tokio::time::timeout(in_time(PARTING), parting).await;
 }
 
 /// A connection, as its handler sees it.

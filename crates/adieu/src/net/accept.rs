@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::io::IsTerminal;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,19 @@ pub(crate) enum Tide {
     Ebb,
 }
 
+/// The time for seeing everybody off.
+struct Drain {
+    ends: tokio::time::Instant,
+    quarter: Duration,
+}
+
+/// Longer than most round trips.
+#[cfg(feature = "http")]
+const AFTERTHOUGHT: Duration = Duration::from_millis(150);
+/// Whoever has all it wants is let go so long before the end of the drain: what is there at the end is cut, and counts
+/// as a loss.
+const LAST_CALL: Duration = Duration::from_millis(25);
+
 /// What all connections of one server share.
 pub(crate) struct Server {
     pub(crate) core: Arc<Core>,
@@ -52,8 +65,10 @@ pub(crate) struct Server {
     began: [OnceLock<Instant>; 4],
     /// Completes for those who wait for the ebb and are no guests.
     pub(crate) ebbed: Gate,
-    /// A quarter of what the drain has, once it has begun.
-    quarter: OnceLock<Duration>,
+    /// What the drain has, once it has begun.
+    drain: OnceLock<Drain>,
+    /// Somebody is in the queue, and there is no descriptor for it.
+    is_short: AtomicBool,
     closed: Mutex<Closed>,
 }
 
@@ -76,7 +91,8 @@ impl Server {
             linger,
             began: Default::default(),
             ebbed: Gate::default(),
-            quarter: OnceLock::new(),
+            drain: OnceLock::new(),
+            is_short: AtomicBool::new(false),
             closed: Mutex::default(),
         }
     }
@@ -120,9 +136,28 @@ impl Server {
     /// A bound inside the stop, fitted to what the drain has: linger, patience and parting follow each other, and all
     /// of them have their place in it.
     pub(crate) fn bounded(&self, limit: Duration) -> Duration {
-        self.quarter
+        self.drain
             .get()
-            .map_or(limit, |quarter| limit.min(*quarter))
+            .map_or(limit, |drain| limit.min(drain.quarter))
+    }
+
+    /// How long a connection stays that was active a moment ago, once the linger is over: its answer may have begun
+    /// before the stop, and then its client was not told to go elsewhere. Not at all if others need its room.
+    #[cfg(feature = "http")]
+    pub(crate) fn afterthought(&self) -> Duration {
+        if self.is_short.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        self.bounded(AFTERTHOUGHT.min(self.linger()))
+    }
+
+    /// How long whoever has all it wants may still stay.
+    pub(crate) fn until_last_call(&self) -> Duration {
+        self.drain.get().map_or(Duration::MAX, |drain| {
+            let now = tokio::time::Instant::now();
+            let left = drain.ends.saturating_duration_since(now);
+            left.saturating_sub(LAST_CALL.min(drain.quarter / 4))
+        })
     }
 
     fn closed(&self) -> MutexGuard<'_, Closed> {
@@ -163,7 +198,8 @@ impl Server {
     /// No descriptor is left for somebody in the queue, whose request would be lost with it: whoever has nothing under
     /// way makes room now, and not only after the linger.
     pub(super) fn make_room(&self) {
-        self.closed().shortages += 1;
+        self.closed().is_short();
+        self.is_short.store(true, Ordering::Relaxed);
         if self.tide() < Tide::Ebb {
             self.turn(Tide::Ebb);
         }
@@ -228,7 +264,10 @@ impl Server {
         let begun = tokio::time::Instant::now();
         if let Some(deadline) = stop.deadline() {
             let left = deadline.saturating_duration_since(begun);
-            let _ = self.quarter.set(left / 4);
+            let _ = self.drain.set(Drain {
+                ends: deadline,
+                quarter: left / 4,
+            });
         }
         let ebb = begun + self.bounded(self.linger());
         let tally = Tally(&self);
@@ -276,7 +315,6 @@ impl Server {
         mut serve: impl FnMut(Wire),
     ) {
         let mut announced = false;
-        let mut is_short = false;
         loop {
             // Made before the look, so that a leave in between is not missed.
             let leaves = self.crowd.somebody_leaves();
@@ -292,17 +330,14 @@ impl Server {
                 }
                 () = leaves, if full => {}
                 accepted = listening.accept(), if !full => match accepted {
-                    Ok(wire) => {
-                        is_short = false;
-                        serve(wire);
-                    }
+                    Ok(wire) => serve(wire),
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
-                        if !std::mem::replace(&mut is_short, true) {
+                        // Every connection that ends makes room for one, and then it is short again.
+                        if self.closed().is_short() {
                             self.core.aside(move || {
                                 tracing::warn!(target: "adieu", %error, "cannot accept; trying again when a connection ends");
                             });
-                            self.closed().shortages += 1;
                         }
                         let _ = stop.until(self.crowd.breath()).await;
                     }

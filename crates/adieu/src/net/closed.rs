@@ -1,11 +1,14 @@
 //! Connections that had to be closed: counted by their state, and named, for the report.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// So many are named of those that had nothing under way; there can be thousands.
 const FEW: usize = 3;
 /// So many of all others together: no client must be able to fill the report.
 const MOST: usize = 100;
+/// No descriptor for this one, and none for the next: so long it is the same shortage, though one was free in between.
+const SAME: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct Closed {
@@ -15,7 +18,9 @@ pub(super) struct Closed {
     busy: BTreeMap<&'static str, Group>,
     named: usize,
     /// How often no descriptor was left for a connection.
-    pub(super) shortages: u64,
+    shortages: u64,
+    /// When that was last so.
+    short_at: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -25,6 +30,15 @@ struct Group {
 }
 
 impl Closed {
+    /// No descriptor is left for a connection. Whether this is news.
+    pub(super) fn is_short(&mut self) -> bool {
+        let now = Instant::now();
+        let last = self.short_at.replace(now);
+        let is_news = last.is_none_or(|last| now - last > SAME);
+        self.shortages += u64::from(is_news);
+        is_news
+    }
+
     pub(super) fn before_the_stop(&mut self, state: &'static str) {
         *self.before.entry(state).or_default() += 1;
     }

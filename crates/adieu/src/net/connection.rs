@@ -1,7 +1,7 @@
 //! The connections of one server: who is there, woken when the tide turns, counted out when they are gone.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -16,13 +16,26 @@ pub(crate) trait Guest: Send + Sync {
     /// The tide has turned: look again.
     fn nudge(&self);
 
-    /// What it is doing, and with whom.
-    fn doing(&self) -> String;
+    /// What its own task is doing, and with whom; or one of its streams that has a task of its own.
+    fn doing(&self, stream: Option<u64>) -> Option<Doing>;
 
     /// How many requests of it are under way.
     #[cfg(feature = "admin")]
     fn requests(&self) -> u64 {
         0
+    }
+}
+
+/// What somebody does with a client.
+pub(crate) struct Doing {
+    pub(crate) what: String,
+    /// With a preposition.
+    pub(crate) with: String,
+}
+
+impl std::fmt::Display for Doing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.what, self.with)
     }
 }
 
@@ -84,6 +97,8 @@ struct Seats {
     taken: Vec<Option<(u64, Arc<dyn Guest>)>>,
     free: Vec<usize>,
     count: usize,
+    /// Cut in a stop, with streams that may outlive them: one that blocks its thread does.
+    cut: Vec<Weak<dyn Guest>>,
 }
 
 /// Everybody connected.
@@ -135,6 +150,12 @@ impl Crowd {
         }
     }
 
+    /// Lets those who ask what streams do find one that is cut, for as long as any of its streams is there.
+    #[cfg(feature = "http")]
+    pub(crate) fn remember(&self, guest: Weak<dyn Guest>) {
+        self.seats().cut.push(guest);
+    }
+
     /// Completes when somebody leaves from now on, polled or not. Cancel-safe.
     pub(crate) fn somebody_leaves(&self) -> Notified<'_> {
         self.left.notified()
@@ -172,11 +193,17 @@ impl Crowd {
         }
     }
 
-    /// What the connection that this task looks after is doing.
-    pub(crate) fn doing(&self, task: u64) -> Option<String> {
+    /// What the connection, or the stream of one, that this task looks after is doing.
+    pub(crate) fn doing(&self, task: u64) -> Option<Doing> {
         let seats = self.seats();
-        let found = seats.taken.iter().flatten().find(|(it, _)| *it == task);
-        found.map(|(_, guest)| guest.doing())
+        let guests = || seats.taken.iter().flatten();
+        match guests().find(|(its, _)| *its == task) {
+            Some((_, guest)) => guest.doing(None),
+            None => guests()
+                .map(|(_, guest)| Arc::clone(guest))
+                .chain(seats.cut.iter().filter_map(Weak::upgrade))
+                .find_map(|guest| guest.doing(Some(task))),
+        }
     }
 
     pub(crate) fn nudge_all(&self) {

@@ -31,7 +31,7 @@ mod wire;
 pub(crate) use accept::{Server, Tide};
 #[cfg(feature = "admin")]
 pub(crate) use connection::Census;
-pub(crate) use connection::{Bell, Guest};
+pub(crate) use connection::{Bell, Doing, Guest};
 #[cfg(unix)]
 pub(crate) use estate::Bequest;
 pub(crate) use estate::Estate;

@@ -1,10 +1,13 @@
 //! What each client hears last.
 
+use std::time::Duration;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 use crate::server::{GOODBYE, Server};
 
@@ -110,4 +113,40 @@ async fn a_client_that_does_not_read_is_not_waited_for() {
         "{}",
         end.errors
     );
+}
+
+/// The handler returns at the last moment, before the time is over that its client has to close its side.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_goodbye_at_the_last_moment_is_no_loss() {
+    let (ready_to, ready) = oneshot::channel();
+    let service = adieu::scope("late").grace(Duration::from_secs(2));
+    let running = service.run(async move |app: &mut adieu::App| {
+        let listener = app.listen("late", "127.0.0.1:0").await?;
+        let listener = listener.on_listening(move |address| {
+            let _ = ready_to.send(address.to_owned());
+        });
+        let handle = app.shutdown_handle();
+        app.tcp(listener, move |conn: adieu::Conn| {
+            let handle = handle.clone();
+            async move {
+                handle.stop("somebody is here");
+                conn.stop().requested().await;
+                if let Some(end) = conn.stop().deadline() {
+                    sleep_until(end - Duration::from_millis(150)).await;
+                }
+            }
+        })
+        .goodbye(GOODBYE);
+        Ok(())
+    });
+    let client = async {
+        let address = ready.await.expect("it listens");
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).await.unwrap();
+        (stream, heard)
+    };
+    let (report, (_stays, heard)) = tokio::join!(running, client);
+    assert_eq!(heard, GOODBYE);
+    assert_eq!(report.exit_code(), 0, "{report}");
 }

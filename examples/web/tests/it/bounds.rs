@@ -4,15 +4,15 @@ use std::io::Write;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use adieu::Limits;
+use adieu::{Limits, Stopping};
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::{get, post};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
-use crate::client::{Client, Over};
-use crate::h2::{DATA, H2, PING};
+use crate::client::{Client, Over, each};
+use crate::h2::{DATA, H2, INITIAL_WINDOW_SIZE, PING};
 use crate::own::Own;
 use crate::web::Web;
 
@@ -177,4 +177,68 @@ fn a_stream_that_is_cut_is_named_once() {
     for name in names {
         assert!(name.starts_with("GET /slow from "), "{name}: {ended:?}");
     }
+}
+
+/// An answer at the last moment, before the time is over that its client would have to close its side.
+async fn late(stop: Stopping) -> &'static str {
+    stop.requested().await;
+    if let Some(end) = stop.deadline() {
+        tokio::time::sleep_until(end - Duration::from_millis(150)).await;
+    }
+    "in time\n"
+}
+
+/// It has its answer, and has only not hung up yet: nothing is cut.
+#[test]
+fn an_answer_at_the_last_moment_is_no_loss() {
+    each([Over::Http1, Over::Http1Tls], |over| {
+        let own = Own::new(Router::new().route("/late", get(late))).tls(over.is_tls());
+        let mut live = own.grace(Duration::from_secs(2)).start();
+        let mut client = live.connect(over);
+        client.ask("/late");
+        live.stop();
+        assert_eq!(client.answer().text(), "in time\n");
+        live.finish().exits(0).loses_nothing();
+    });
+}
+
+/// The protocol has a word with the client in between, and that is not a byte of the answer.
+#[test]
+fn a_reader_that_stopped_has_its_bound_in_a_short_drain_too() {
+    each([Over::Http2, Over::Http2Tls], |over| {
+        let mut live = Web::new().tls(over.is_tls()).grace("400ms").start();
+        let mut h2 = H2::connect(&live, over);
+        h2.ask(1, "/large", true);
+        h2.expect("the head of the answer", |frame| frame.stream == 1);
+        live.stop();
+        live.finish()
+            .exits(0)
+            .loses_nothing()
+            .notes_that(&["stalled reader", "GET /large for "]);
+    });
+}
+
+/// Its last bytes are the kernel's already, and the server has nothing more to do; the client is not through.
+#[test]
+fn an_http2_answer_on_a_slow_line_is_whole() {
+    const SIZE: usize = 3 << 20;
+    let body = Bytes::from(vec![b'x'; SIZE]);
+    let router = Router::new().route("/", get(async move || body.clone()));
+    let mut live = Own::new(router).start();
+    let mut h2 = H2::with(&live, Over::Http2, &[(INITIAL_WINDOW_SIZE, 1 << 30)]);
+    h2.window(0, 1 << 30);
+    h2.ask(1, "/", true);
+    h2.expect("the head of the answer", |frame| frame.stream == 1);
+    live.stop();
+    let mut count = 0;
+    while let Some(frame) = h2.next() {
+        if frame.kind == DATA {
+            count += frame.payload.len();
+            h2.window(0, 16_384);
+            // A slow line.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    assert_eq!(count, SIZE);
+    live.finish().exits(0).loses_nothing().closes_nobody_else();
 }

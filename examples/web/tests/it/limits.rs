@@ -207,3 +207,33 @@ fn a_panic_costs_one_answer_and_nobody_else_anything() {
     assert_eq!(client.get("/").status(), 200);
     ends_clean(live);
 }
+
+/// The longest duration there is, for a limit that is not wanted.
+#[test]
+fn a_limit_may_be_without_end() {
+    let own = Own::new(router()).tls(true).limits(Limits {
+        handshake: Duration::MAX,
+        head: Duration::MAX,
+        stall: Duration::MAX,
+        keep_alive: Duration::MAX,
+        linger: Duration::MAX,
+        patience: Duration::MAX,
+        stall_in_stop: Duration::MAX,
+        ..Limits::default()
+    });
+    let mut live = own.grace(Duration::from_secs(2)).start();
+    let mut client = live.connect(Over::Http1Tls);
+    client.send("GET / HTTP/1.1\r\n");
+    client.send("host: localhost\r\n\r\n");
+    assert_eq!(client.answer().text(), "hello\n");
+    client.send("POST /upload HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nha");
+    client.send("lf");
+    assert_eq!(client.answer().text(), "4");
+    let mut h2 = H2::connect(&live, Over::Http2Tls);
+    h2.ask(1, "/", true);
+    assert_eq!(h2.answer(1), "hello\n");
+    live.stop();
+    client.is_told_to_try_again();
+    h2.rest_of_it();
+    live.finish().exits(0).loses_nothing();
+}

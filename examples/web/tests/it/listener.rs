@@ -77,6 +77,24 @@ fn without_descriptors_it_neither_spins_nor_stops() {
         .notes_that(&["short of descriptors "]);
 }
 
+/// Each that ends makes room for one in the queue, and then there is none left again: that is no news.
+#[test]
+fn one_shortage_is_told_of_once() {
+    let mut live = Web::new().descriptors(64).start();
+    let mut crowd: Vec<_> = (0..150).map(|_| live.connect(Over::Http1)).collect();
+    for client in &mut crowd {
+        client.ask("/");
+    }
+    for mut client in crowd {
+        assert_eq!(client.answer().status(), 200);
+    }
+    live.stop();
+    live.finish()
+        .exits(0)
+        .loses_nothing()
+        .notes_that(&["short of descriptors 1 time:"]);
+}
+
 /// Whoever has nothing under way makes room for those in the queue, whose requests would be lost with it.
 #[test]
 fn the_queue_is_served_also_without_descriptors() {

@@ -35,17 +35,37 @@ fn a_handler_that_never_ends_is_cut_and_named() {
 /// It cannot be dropped, and is named all the same.
 #[test]
 fn a_handler_that_blocks_its_thread_is_named() {
-    let mut live = Web::new().grace("2s").start();
-    let mut client = live.connect(Over::Http1);
-    client.ask("/block?ms=600000");
-    live.stop();
-    let ended = live.finish();
-    let peer = client.socket.local_addr().expect("an address").to_string();
-    ended
-        .exits(3)
-        .within_ms(2_500)
-        .loses(&[&format!("GET /block from {peer}")]);
-    assert_eq!(ended.report["lost"][0]["state"], "blocking", "{ended:?}");
+    each([Over::Http1, Over::Http2], |over| {
+        let mut live = Web::new().grace("2s").start();
+        let client = if over == Over::Http2 {
+            let mut h2 = H2::connect(&live, over);
+            h2.ask(1, "/slow?ms=1", true);
+            h2.ask(3, "/block?ms=600000", true);
+            assert_eq!(h2.answer(1), "slept 1 ms\n");
+            h2.client
+        } else {
+            let mut client = live.connect(over);
+            client.ask("/block?ms=600000");
+            client
+        };
+        live.stop();
+        let ended = live.finish();
+        let peer = client.socket.local_addr().expect("an address").to_string();
+        ended
+            .exits(3)
+            .within_ms(2_500)
+            .loses(&[&format!("GET /block from {peer}")]);
+        assert_eq!(ended.report["lost"][0]["state"], "blocking", "{ended:?}");
+        assert_eq!(
+            ended.report["lost"].as_array().map(Vec::len),
+            Some(1),
+            "{ended:?}"
+        );
+        assert_eq!(
+            ended.report["blocked"][0]["task"], "GET /block",
+            "{ended:?}"
+        );
+    });
 }
 
 #[test]

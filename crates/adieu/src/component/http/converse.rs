@@ -158,6 +158,8 @@ where
             None,
         );
         if let Ok(seat) = seat {
+            // The protocol calls the service and spawns what that gives, one request after the other.
+            self.0.runs_in(server.core.roster.id(seat));
             server
                 .core
                 .runtime
@@ -207,6 +209,8 @@ struct Minder {
 const SPARED: Duration = Duration::from_millis(250);
 /// How often.
 const MOST_SPARED: u32 = 4;
+/// Looking again then is as good as never.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Minder {
     const fn new(facts: Arc<Facts>) -> Self {
@@ -308,6 +312,8 @@ impl Minder {
     /// Ready when it is time to look again. A timer set earlier than needed is left alone, and not even asked while
     /// it runs: looking once too often is cheaper than setting it for every request.
     fn wait(&mut self, cx: &mut Context<'_>, now: u64, left: Duration) -> Poll<()> {
+        // A limit may be the longest duration there is, and no clock goes that far.
+        let left = left.min(FAR);
         let needed = Duration::from_millis(now) + left;
         if let Some(timer) = &mut self.timer {
             if timer.at <= needed && !timer.sleep.is_elapsed() {
@@ -345,6 +351,10 @@ impl Drop for CutOnDrop {
         let facts = &self.facts;
         if !self.is_over && facts.server.core.stop.is_cancelling() {
             facts.lose();
+            if facts.stage() == Stage::Http2 && facts.has_errands() {
+                let guest = Arc::<Facts>::downgrade(facts);
+                facts.server.crowd.remember(guest);
+            }
         }
         if !facts.gone.load(Relaxed) {
             if facts.stage() == Stage::WebSocket {

@@ -10,7 +10,7 @@ use http::{Method, Uri};
 use super::limits::Limits;
 use super::line::Line;
 use super::track::{Moment, PARTED, Stage, State, Track, Verdict};
-use crate::net::{Bell, Guest, Server, Tide, Wire};
+use crate::net::{Bell, Doing, Guest, Server, Tide, Wire};
 use crate::sys;
 
 /// One request under way.
@@ -18,6 +18,8 @@ pub(super) struct Errand {
     id: u64,
     method: Method,
     uri: Uri,
+    /// The task that answers it, if it has one of its own; else 0.
+    task: u64,
     /// When its last bytes came in, in milliseconds.
     began: u64,
     /// Its handler waits for the body.
@@ -51,6 +53,8 @@ pub(super) struct Facts {
     line: OnceLock<Line>,
     /// What the kernel had left to send when we last looked.
     unacknowledged: AtomicU32,
+    /// How much of it at most, at its end, was our talk about the connection, and no answer.
+    talk: AtomicU32,
     errands: Mutex<Errands>,
 }
 
@@ -68,6 +72,8 @@ impl Errands {
 
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK: Duration = Duration::from_millis(250);
+/// More than TLS adds to one write.
+const RECORD: u32 = 64;
 
 fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
@@ -88,6 +94,7 @@ impl Facts {
             has_lost: AtomicBool::new(false),
             line: OnceLock::new(),
             unacknowledged: AtomicU32::new(0),
+            talk: AtomicU32::new(0),
             errands: Mutex::default(),
         }
     }
@@ -114,11 +121,25 @@ impl Facts {
         }
     }
 
-    /// Whether the client has taken any of what the kernel holds for it since the last look: room for more is
-    /// only told of when there is a lot of it, and a slow reader is not one that stopped.
+    /// An HTTP/2 connection was written to: so many bytes of talk, or an answer.
+    pub(super) fn talked(&self, talk: Option<usize>) {
+        let talk = talk.map_or(0, |bytes| {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let before = self.talk.load(Relaxed);
+            before.saturating_add(bytes).saturating_add(RECORD)
+        });
+        self.talk.store(talk, Relaxed);
+    }
+
+    /// Whether the client has taken any of the answers that the kernel holds for it since the last look: room for more
+    /// is only told of when there is a lot of it, and a slow reader is not one that stopped.
     fn look_at_the_kernel(&self) -> bool {
         let now = self.wire.unacknowledged();
-        now < self.unacknowledged.swap(now, Relaxed)
+        let before = self.unacknowledged.swap(now, Relaxed);
+        let talk = self.talk.load(Relaxed);
+        // The protocol is done with the last of its answers long before a client on a slow line is.
+        self.track.is_untaken(now > talk);
+        now < before && before > talk
     }
 
     fn errands(&self) -> MutexGuard<'_, Errands> {
@@ -135,6 +156,7 @@ impl Facts {
             id,
             method,
             uri,
+            task: 0,
             began: self.track.last_progress(),
             waits: false,
             answers: false,
@@ -143,6 +165,15 @@ impl Facts {
             is_whole: false,
         });
         id
+    }
+
+    /// The request that has just begun is answered in a task of its own.
+    pub(super) fn runs_in(&self, task: u64) {
+        let mut errands = self.errands();
+        let last = errands.next.wrapping_sub(1);
+        if let Some(index) = errands.find(last) {
+            errands.under_way[index].task = task;
+        }
     }
 
     /// One hold less, a piece's if it says whether it was written. With the last one the request ends: its answer is
@@ -184,7 +215,9 @@ impl Facts {
         let mut errands = self.errands();
         if let Some(index) = errands.find(id) {
             let errand = &mut errands.under_way[index];
-            errand.is_whole |= is_last;
+            if is_last {
+                errand.has_all();
+            }
             errand.holds += 1;
             errand.pieces += 1;
             if errand.pieces == 1 {
@@ -195,7 +228,7 @@ impl Facts {
 
     /// The transport has got the last of the answer.
     pub(super) fn said_all(&self, id: u64) {
-        self.change(id, |errand| errand.is_whole = true);
+        self.change(id, Errand::has_all);
     }
 
     /// The handler of a request waits for its body, or has got some of it, or gave it up.
@@ -266,6 +299,12 @@ impl Facts {
     /// What is to be done at this moment, and which it is, in milliseconds.
     pub(super) fn verdict(&self) -> (Verdict, u64) {
         let tide = self.server.tide();
+        if tide >= Tide::Linger && self.state() == State::IdleHttp2 {
+            self.look_at_the_kernel();
+        }
+        if tide >= Tide::Linger {
+            self.track.look_at_its_pace();
+        }
         let state = self.state();
         let now_ms = now_ms();
         // Often enough to know when the client took the last byte.
@@ -286,6 +325,8 @@ impl Facts {
             since_ebb: self.server.since(Tide::Ebb),
             all_taken,
             most: self.server.bounded(Duration::MAX / 4),
+            afterthought: self.server.afterthought(),
+            until_last_call: self.server.until_last_call(),
         };
         // An HTTP/2 client that asks for nothing is told to go elsewhere then, if somebody looks.
         let hesitation = match tide {
@@ -351,6 +392,11 @@ impl Facts {
             .count_closed(state.words(), is_idle, || self.who());
     }
 
+    /// Whether any request is under way.
+    pub(super) fn has_errands(&self) -> bool {
+        !self.errands().under_way.is_empty()
+    }
+
     /// The peer, and what it had asked for.
     fn who(&self) -> String {
         let errands = self.errands();
@@ -374,7 +420,7 @@ impl Facts {
     pub(super) fn lose(&self) {
         let state = self.state();
         // Requests name themselves, also those whose own tasks are dropped after this one.
-        let has_named = self.has_lost.load(Relaxed) || !self.errands().under_way.is_empty();
+        let has_named = self.has_lost.load(Relaxed) || self.has_errands();
         if state == State::Parting || has_named {
             return;
         }
@@ -390,6 +436,12 @@ impl Facts {
 }
 
 impl Errand {
+    /// The transport has the last of the answer, and nobody works on it any more.
+    const fn has_all(&mut self) {
+        self.is_whole = true;
+        self.task = 0;
+    }
+
     /// Method and path; what stands behind a question mark may be a secret.
     fn words(&self) -> String {
         format!("{} {}", self.method, self.uri.path())
@@ -412,13 +464,18 @@ impl Guest for Facts {
         self.bell.ring();
     }
 
-    fn doing(&self) -> String {
+    fn doing(&self, stream: Option<u64>) -> Option<Doing> {
         let errands = self.errands();
-        let what = match errands.under_way.first() {
-            Some(errand) => errand.words(),
-            None => format!("connection {}", self.state().words()),
+        let mut under_way = errands.under_way.iter();
+        let what = match stream {
+            Some(task) => under_way.find(|errand| errand.task == task)?.words(),
+            None => under_way.next().map_or_else(
+                || format!("connection {}", self.state().words()),
+                Errand::words,
+            ),
         };
-        format!("{what} from {}", self.wire.peer())
+        let with = format!("from {}", self.wire.peer());
+        Some(Doing { what, with })
     }
 
     #[cfg(feature = "admin")]

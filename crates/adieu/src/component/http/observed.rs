@@ -115,6 +115,7 @@ impl Observed {
                     if written == 0 {
                         return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                     }
+                    self.facts.talked(Some(written));
                     self.announcement = Announcement::Saying(&left[written..]);
                 }
                 Announcement::Flushing => {
@@ -179,6 +180,7 @@ impl Observed {
                 let mut work = self.streams.is_none();
                 if let Some(streams) = &mut self.streams {
                     first(bytes, *count, |part| work |= streams.written(part));
+                    self.facts.talked((!work).then_some(*count));
                 }
                 self.facts.wrote(work);
                 // What the protocol says after we have hung up is the last word.

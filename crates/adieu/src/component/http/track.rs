@@ -39,7 +39,8 @@ pub(super) enum State {
     HalfClosed,
     /// Every request under way waits for the rest of its body.
     StalledUpload,
-    /// Every answer under way waits for the client to read, or none can be written at all.
+    /// Every answer under way waits for the client to read, or none can be written at all, or the last has yet to
+    /// be taken.
     StalledReader,
     WebSocket,
     Upgraded,
@@ -70,6 +71,10 @@ pub(super) struct Moment {
     pub(super) all_taken: bool,
     /// In a stop, no state has more than this: several of them follow each other.
     pub(super) most: Duration,
+    /// How long a connection that was active a moment ago stays after the linger.
+    pub(super) afterthought: Duration,
+    /// How long whoever has all it wants may stay.
+    pub(super) until_last_call: Duration,
 }
 
 /// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
@@ -97,6 +102,10 @@ pub(super) struct Track {
     /// Answers of which the transport holds bytes that the client has no room for yet.
     flushing: AtomicU32,
     waits_to_write: AtomicBool,
+    /// The kernel has some of an answer that the client has not taken.
+    untaken: AtomicBool,
+    /// So it was in the stop: what the client has taken it may still have to read, on its side.
+    is_slow: AtomicBool,
     /// The last byte in or out, in milliseconds.
     progress: AtomicU64,
     /// When the present head began, or the hanging up, or the parting, or the close of the WebSocket.
@@ -139,6 +148,8 @@ impl Track {
             waiting: AtomicU32::new(0),
             flushing: AtomicU32::new(0),
             waits_to_write: AtomicBool::new(false),
+            untaken: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
             progress: AtomicU64::new(now_ms),
             since: AtomicU64::new(now_ms),
             half_closed: AtomicU64::new(0),
@@ -177,9 +188,11 @@ impl Track {
         }
     }
 
-    /// With requests under way only what moves one of them on counts; without, any sign of life.
+    /// With requests under way, or a last answer that is being read, only what moves one of them on counts; without,
+    /// any sign of life.
     fn progressed(&self, now_ms: u64, work: bool) {
-        if work || self.under_way.load(Relaxed) == 0 {
+        let is_idle = self.under_way.load(Relaxed) == 0 && !self.is_slow.load(Relaxed);
+        if work || is_idle {
             self.progress.store(now_ms, Relaxed);
         }
     }
@@ -202,6 +215,18 @@ impl Track {
     /// Whether this is news.
     pub(super) fn cannot_write(&self) -> bool {
         !self.waits_to_write.swap(true, Relaxed)
+    }
+
+    /// Told at every look at the kernel.
+    pub(super) fn is_untaken(&self, untaken: bool) {
+        self.untaken.store(untaken, Relaxed);
+    }
+
+    /// In a stop, after that.
+    pub(super) fn look_at_its_pace(&self) {
+        if self.untaken.load(Relaxed) {
+            self.is_slow.store(true, Relaxed);
+        }
     }
 
     pub(super) fn flushed(&self) {
@@ -307,6 +332,8 @@ impl Track {
                     State::HalfClosed
                 } else if under_way > 0 {
                     State::Working
+                } else if stage == Stage::Http2 && self.untaken.load(Relaxed) {
+                    State::StalledReader
                 } else if stage == Stage::Http2 {
                     State::IdleHttp2
                 } else if self.head_bytes.load(Relaxed) > 0 {
@@ -346,7 +373,11 @@ impl Track {
             } else {
                 PARTING
             };
-            return until(limit.min(moment.most), since, Verdict::Cut);
+            return match until(limit.min(moment.most), since, Verdict::Cut) {
+                Verdict::Wait(Some(_)) if moment.until_last_call.is_zero() => Verdict::Cut,
+                Verdict::Wait(Some(left)) => Verdict::Wait(Some(left.min(moment.until_last_call))),
+                verdict => verdict,
+            };
         }
         if moment.tide < Tide::Linger {
             return match state {
@@ -381,8 +412,13 @@ impl Track {
             State::WebSocket => until(patience, since, Verdict::Cut),
             State::Working | State::Parting => Verdict::Wait(None),
             _ if moment.tide < Tide::Ebb => Verdict::Wait(None),
-            State::Silent | State::Idle => Verdict::HangUp,
+            State::Idle => until(moment.afterthought, quiet_for, Verdict::HangUp),
+            State::Silent => Verdict::HangUp,
             State::HalfHead => until(patience, moment.since_ebb, Verdict::HangUp),
+            // As long as it makes room for more, it reads.
+            State::IdleHttp2 if self.is_slow.load(Relaxed) => {
+                until(patience, quiet_for.min(moment.since_ebb), Verdict::Cut)
+            }
             State::Handshake | State::IdleHttp2 | State::Upgraded => {
                 until(patience, moment.since_ebb, Verdict::Cut)
             }

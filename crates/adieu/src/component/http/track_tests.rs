@@ -50,6 +50,7 @@ struct World {
     blocked: bool,
     /// A quarter of what the drain has.
     most: Duration,
+    afterthought: Duration,
     moved: u64,
 }
 
@@ -66,6 +67,7 @@ impl World {
             requests: Vec::new(),
             blocked: false,
             most: Duration::MAX / 4,
+            afterthought: Duration::ZERO,
             moved: 1_000,
         }
     }
@@ -151,6 +153,8 @@ impl World {
             since_ebb: ago(Tide::Ebb),
             all_taken: !self.blocked,
             most: self.most,
+            afterthought: self.afterthought,
+            until_last_call: Duration::MAX,
         };
         self.track.verdict(&self.limits, moment)
     }
@@ -360,4 +364,28 @@ fn who_was_active_after_the_stop_began_may_write_once_more_before_it_looks() {
     assert_eq!(world.verdict(), Verdict::Wait(Some(PARTING)));
     world.happen(Event::Pass(200));
     assert_eq!(world.verdict(), Verdict::Cut);
+}
+
+/// Its answer began before the stop and ended after the linger.
+#[test]
+fn who_was_answered_a_moment_ago_may_ask_once_more() {
+    let mut world = World::new();
+    world.afterthought = Duration::from_millis(150);
+    world.happen(Event::Read {
+        bytes: 20,
+        heads: 1,
+    });
+    world.happen(Event::Begin);
+    for _ in 0..3 {
+        world.happen(Event::Turn);
+        world.happen(Event::Pass(500));
+    }
+    world.happen(Event::Wrote);
+    world.happen(Event::End);
+    assert_eq!(
+        world.verdict(),
+        Verdict::Wait(Some(Duration::from_millis(150)))
+    );
+    world.happen(Event::Pass(150));
+    assert_eq!(world.verdict(), Verdict::HangUp);
 }
