@@ -17,7 +17,8 @@ use crate::platform::Surroundings;
 use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
 use crate::settings::Settings;
-use crate::{panics, setup, signal};
+use crate::signal::{self, Then};
+use crate::{panics, setup};
 
 /// A service inside a larger program or a test: no runtime of its own, no signal handlers unless asked, any
 /// number of them at once.
@@ -154,7 +155,7 @@ impl Scope {
             self.settings.listener,
         );
         // The task holds the listening: the handlers stay until the end, also if the scope's future is dropped.
-        let listening = signals.map(|signals| signals.deliver_to(&core));
+        let listening = signals.map(|signals| signals.deliver_to(&core, Then::GoesOn));
         runtime.spawn(async move {
             conductor.run_as_task().await;
             drop(listening);

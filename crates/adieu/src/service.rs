@@ -17,9 +17,10 @@ use crate::publish::{Print, Publisher};
 use crate::report::{Ledger, Notice, Report};
 use crate::sentinel::Sentinel;
 use crate::settings::Settings;
+use crate::setup;
+use crate::signal::{self, Then};
 #[cfg(unix)]
 use crate::systemd::Systemd;
-use crate::{setup, signal};
 
 /// A service that owns its process. See the [crate documentation](crate).
 pub fn service(name: impl Into<Arc<str>>) -> Service {
@@ -209,7 +210,7 @@ impl Service {
                 kills_after,
             });
         }
-        let listening = signals.deliver_to(&stage.core);
+        let listening = signals.deliver_to(&stage.core, Then::Ends);
         #[cfg(all(unix, feature = "net"))]
         {
             let command = self.command.unwrap_or_else(crate::handoff::own_command);

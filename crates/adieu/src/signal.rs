@@ -18,9 +18,11 @@ use crate::sys;
 
 /// Who listens, and what came before anybody did.
 struct Door {
-    listeners: Vec<Arc<Core>>,
+    listeners: Vec<Listener>,
     /// Caught, but not yet handed to anybody.
     early: Vec<Signal>,
+    /// Caught for a scope that had ended: whoever comes after it has them, or they do what they did before.
+    late: Vec<Signal>,
     /// When a key was last pressed for an interrupt.
     last_press: Option<Instant>,
     /// Catches that are not yet, or still, somebody's.
@@ -32,10 +34,25 @@ struct Door {
 static DOOR: Mutex<Door> = Mutex::new(Door {
     listeners: Vec::new(),
     early: Vec::new(),
+    late: Vec::new(),
     last_press: None,
     catches: 0,
     taken: platform::NOTHING,
 });
+
+struct Listener {
+    core: Arc<Core>,
+    then: Then,
+}
+
+/// What becomes of the process when a service has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It ends too, with the service's exit code.
+    Ends,
+    /// It goes on, and signals are its own affair.
+    GoesOn,
+}
 
 fn door() -> MutexGuard<'static, Door> {
     DOOR.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,7 +71,9 @@ pub(crate) struct Listening(Arc<Core>);
 pub(crate) fn catch(one_more: Option<Signal>) -> io::Result<Catch> {
     let mut door = door();
     // A service that has ended still listens, to end the process with its exit code; the new one takes over.
-    door.listeners.retain(|core| !core.has_ended());
+    door.listeners.retain(|listener| !listener.core.has_ended());
+    let late = std::mem::take(&mut door.late);
+    door.early.extend(late);
     if door.catches == 0 {
         platform::install(&mut door)?;
     }
@@ -67,10 +86,13 @@ pub(crate) fn catch(one_more: Option<Signal>) -> io::Result<Catch> {
 
 impl Catch {
     /// From now on this service is told, of what came meanwhile as well.
-    pub(crate) fn deliver_to(self, core: &Arc<Core>) -> Listening {
+    pub(crate) fn deliver_to(self, core: &Arc<Core>, then: Then) -> Listening {
         let mut door = door();
         door.catches += 1;
-        door.listeners.push(Arc::clone(core));
+        door.listeners.push(Listener {
+            core: Arc::clone(core),
+            then,
+        });
         for signal in std::mem::take(&mut door.early) {
             core.hear(signal);
         }
@@ -82,7 +104,7 @@ impl Catch {
 /// listen hears of none.
 pub(crate) fn listen_for(core: &Arc<Core>, signal: Signal) -> io::Result<()> {
     let mut door = door();
-    let listens = door.listeners.iter().any(|it| Arc::ptr_eq(it, core));
+    let listens = door.listeners.iter().any(|it| Arc::ptr_eq(&it.core, core));
     if listens {
         platform::install_one(&mut door, signal)?;
     }
@@ -106,7 +128,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let mut door = door();
-        door.listeners.retain(|core| !Arc::ptr_eq(core, &self.0));
+        door.listeners.retain(|it| !Arc::ptr_eq(&it.core, &self.0));
         leave(&mut door);
     }
 }
@@ -115,6 +137,9 @@ fn leave(door: &mut Door) {
     door.catches -= 1;
     if door.catches == 0 {
         platform::uninstall(door);
+        for signal in door.late.drain(..) {
+            platform::raise(signal);
+        }
     }
 }
 
@@ -150,16 +175,34 @@ fn knock(signal: Signal, sender: Sender) {
                 }
             }
         }
-        if door.listeners.is_empty() {
-            door.early.push(signal);
+        let living: Vec<Arc<Core>> = door.living().collect();
+        if living.is_empty() {
+            door.keep(signal);
         }
-        door.listeners.clone()
+        living
     };
     for core in &listeners {
-        match core.exit_code() {
+        core.hear(signal);
+    }
+}
+
+impl Door {
+    fn living(&self) -> impl Iterator<Item = Arc<Core>> {
+        let living = self.listeners.iter().map(|listener| &listener.core);
+        living.filter(|core| core.exit_code().is_none()).cloned()
+    }
+
+    /// A signal that nobody is there to hear: it is not lost.
+    fn keep(&mut self, signal: Signal) {
+        let ended = self.listeners.iter().find(|it| it.then == Then::Ends);
+        match ended.and_then(|listener| listener.core.exit_code()) {
             Some(code) if signal.ends() => sys::exit_now(code),
             Some(_) => {}
-            None => core.hear(signal),
+            // It was on its way when the last one left.
+            None if self.catches == 0 => platform::raise(signal),
+            None if self.listeners.is_empty() => self.early.push(signal),
+            None if signal.ends() => self.late.push(signal),
+            None => {}
         }
     }
 }
@@ -278,6 +321,13 @@ mod platform {
         }
     }
 
+    /// Has a signal do what it does without us.
+    pub(super) fn raise(signal: Signal) {
+        if let Ok(number) = number(signal) {
+            sys::raise(number);
+        }
+    }
+
     impl Pipe {
         /// This signal is ours, or no more. Has the reader look which are, if it was given as a blocked one, which is rare.
         /// If there is no room for the byte, the reader looks all the same when it has read what is there.
@@ -329,5 +379,36 @@ mod platform {
             Some(signal) => knock(signal, sender),
             None => PIPE.wait().unblock(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signal_for_a_scope_that_has_ended_is_kept_for_whoever_comes_after() {
+        let core = crate::scope("over").begin().expect("a scope").core;
+        let mut door = Door {
+            listeners: Vec::new(),
+            early: Vec::new(),
+            late: Vec::new(),
+            last_press: None,
+            catches: 1,
+            taken: platform::NOTHING,
+        };
+        door.keep(Signal::Terminate);
+        assert_eq!((door.early.len(), door.late.len()), (1, 0));
+        door.listeners.push(Listener {
+            core: Arc::clone(&core),
+            then: Then::GoesOn,
+        });
+        assert_eq!(door.living().count(), 1);
+        core.set_ended(0);
+        assert_eq!(door.living().count(), 0);
+        // It asks for nothing that somebody else could do.
+        door.keep(Signal::User1);
+        door.keep(Signal::Interrupt);
+        assert_eq!(door.late, [Signal::Interrupt]);
     }
 }

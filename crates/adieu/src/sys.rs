@@ -260,7 +260,7 @@ pub(crate) fn watch_readable(
 
 #[cfg(unix)]
 pub(crate) use unix::{
-    Disposition, Mask, NO_SIGNAL, install, is_ignored, overflowed, read_byte, restore,
+    Disposition, Mask, NO_SIGNAL, install, is_ignored, overflowed, raise, read_byte, restore,
 };
 
 #[cfg(unix)]
@@ -326,6 +326,12 @@ mod unix {
             };
             waiting(0).chain(waiting(1))
         }
+    }
+
+    /// Sends a signal to this process.
+    pub(crate) fn raise(number: i32) {
+        // SAFETY: both calls take and give integers.
+        unsafe { libc::kill(libc::getpid(), number) };
     }
 
     /// The bytes for which there was no room; to be asked for after each look into the pipe.
