@@ -227,10 +227,8 @@ impl Hall<'_> {
 }
 
 fn target(drill: &Drill) -> Target {
-    let program = drill.launch.command.first().map_or("", String::as_str);
-    let name = program.rsplit('/').next().unwrap_or(program);
     Target {
-        name: drill.name.clone().unwrap_or_else(|| name.to_owned()),
+        name: drill.target_name(),
         command: drill.launch.command.clone(),
         address: drill
             .address

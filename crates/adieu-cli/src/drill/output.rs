@@ -63,7 +63,7 @@ pub(super) fn text(report: &Report) {
         .write_all(render::text(report, show::style()).as_bytes());
 }
 
-/// The reports of those targets that were drilled before one could not be, and why that one could not.
+/// The reports of those targets that were drilled before one could not be, if any, and why that one could not.
 pub(super) fn json_so_far(reports: &[Report], target: &str, error: &str) {
     let checks: Vec<_> = reports.iter().flat_map(|report| &report.checks).collect();
     let object = json!({

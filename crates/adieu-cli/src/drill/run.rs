@@ -79,14 +79,16 @@ fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
         let drill = wish.drill().progress(show::Bars::new());
         let report = match hold(&runtime, drill) {
             Ok(report) => report,
-            Err(reason) if wishes.len() == 1 => return reason.say(),
             Err(reason) => {
-                let name = wish.target_name();
-                // What was held before is not lost.
+                let name = wish.drill().target_name();
+                // Whoever reads it has an object also now, and what was held before is not lost.
                 if args.json {
                     reports::json_so_far(&held, &name, &reason.to_string());
                 }
-                return reason.of_target(&name).say();
+                return match wishes {
+                    [_] => reason.say(),
+                    _ => reason.of_target(&name).say(),
+                };
             }
         };
         if !args.json {
