@@ -19,6 +19,8 @@ const BEFORE: Duration = Duration::from_millis(500);
 pub(crate) struct Record {
     pub(crate) stops: Vec<StopTimeline>,
     pub(crate) exits: Vec<Exit>,
+    /// The checks that have failed so far.
+    pub(crate) failed: Vec<String>,
     pub(crate) target_report: Option<Value>,
     /// Which of the stops that is about.
     pub(crate) target_report_stop: Option<usize>,
@@ -64,6 +66,11 @@ impl Record {
         end: Option<(Duration, ExitStatus)>,
     ) {
         self.exits.push(Exit { check, with, end });
+    }
+
+    /// Whether this check has been run and has failed.
+    pub(crate) fn has_failed(&self, id: &str) -> bool {
+        self.failed.iter().any(|failed| failed == id)
     }
 
     /// The slowest end of all that were one, and which check saw it.

@@ -69,6 +69,9 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         };
         let check = hall.examine(spec, threshold).await;
         drill.progress.on(Event::Finished { check: &check });
+        if check.outcome == Outcome::Failed {
+            record.failed.push(check.id.clone());
+        }
         report.checks.push(check);
     }
 
