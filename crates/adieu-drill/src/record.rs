@@ -81,6 +81,11 @@ impl Record {
         ends.rev().max_by_key(|(took, _)| *took)
     }
 
+    /// How many had to be killed.
+    pub(crate) fn endless(&self) -> u64 {
+        self.exits.iter().filter(|exit| exit.end.is_none()).count() as u64
+    }
+
     /// Keeps a stop to be drawn, and says which it is then. Of one check the first is kept, and those with a loss.
     pub(crate) fn draw(&mut self, stop: StopTimeline) -> Option<usize> {
         let known = self.stops.iter().any(|other| other.check == stop.check);

@@ -81,6 +81,7 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
     report.duration_ms = millis(begun.elapsed());
     report.recommendation = record.worst().map(|(took, check)| Recommendation {
         worst_check: (!check.is_empty()).then(|| check.to_owned()),
+        endless: record.endless(),
         ..Recommendation::from_worst(took)
     });
     report.stops = record.stops;

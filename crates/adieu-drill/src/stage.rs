@@ -182,6 +182,11 @@ impl Stage<'_> {
         }
     }
 
+    /// Notes a stop that had no end within all the time it was given, with something held against it.
+    pub(crate) fn note_endless(&mut self) {
+        self.record.exit(self.spec.id, With::Hold, None);
+    }
+
     /// What a check finds that needs a program which ends: that it had to be killed is a failure of its own.
     pub(crate) fn killed_when_idle(&self) -> Finding {
         let kept = crate::threshold::show(self.drill.grace);

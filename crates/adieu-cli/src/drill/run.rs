@@ -82,8 +82,11 @@ fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
             Err(reason) => {
                 let name = wish.drill().target_name();
                 // Whoever reads it has an object also now, and what was held before is not lost.
-                if args.json {
-                    reports::json_so_far(&held, &name, &reason.to_string());
+                if args.json
+                    && let Err(sentence) = reports::json_so_far(&held, &name, &reason.to_string())
+                {
+                    // The code is that of the reason.
+                    output::error(sentence);
                 }
                 return match wishes {
                     [_] => reason.say(),
@@ -91,17 +94,24 @@ fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
                 };
             }
         };
-        if !args.json {
-            reports::text(&report);
-        }
-        if let Err(sentence) = reports::files(args, &report, number, wishes.len()) {
+        let told = if args.json {
+            Ok(())
+        } else {
+            reports::text(&report)
+        };
+        // A page can be written though standard output cannot.
+        let written = reports::files(args, &report, number, wishes.len());
+        if let Err(sentence) = told.and(written) {
             output::error(sentence);
             return Ending::Usage.into();
         }
         held.push(report);
     }
-    if args.json {
-        reports::json(&held);
+    if args.json
+        && let Err(sentence) = reports::json(&held)
+    {
+        output::error(sentence);
+        return Ending::Usage.into();
     }
     if held.iter().any(|report| report.verdict == Verdict::Failed) {
         return Ending::Findings.into();

@@ -87,8 +87,10 @@ pub(crate) async fn stop_as(
             .shown(ended.map(|ended| format!("the program: {}", describe(ended.status))))
             .shown(run.last_lines(3)));
     }
+    let with = if count == 0 { With::Nobody } else { With::Hold };
     let Some(ended) = ended else {
-        return Ok(stage.killed(&run, With::Hold));
+        stage.note_endless();
+        return Ok(stage.killed(&run, with));
     };
     if count == 0
         && matches!(form, Form::Plain)
@@ -99,7 +101,8 @@ pub(crate) async fn stop_as(
     if below_shell {
         while run.subject.target_lives().await {
             if signal.elapsed() > stage.drill.grace {
-                return Ok(stage.killed(&run, With::Hold));
+                stage.note_endless();
+                return Ok(stage.killed(&run, with));
             }
             // Nothing tells of the end of somebody else's child.
             tokio::time::sleep(Duration::from_millis(20)).await;
