@@ -1,7 +1,7 @@
 //! Words to the person at the terminal, and what the exit code says.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// How a command ended. The numbers are stable.
@@ -25,6 +25,18 @@ impl From<Ending> for ExitCode {
             Ending::Usage => 2,
             Ending::NoStart => 4,
         })
+    }
+}
+
+/// Writes to standard output. A reader that stopped reading has what it wanted, and the exit code still tells; a disk that
+/// is full is another matter.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}"))
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -159,6 +159,14 @@ impl Drill {
         self
     }
 
+    /// What the report calls it: the name it was given, or that of its program.
+    #[must_use]
+    pub fn target_name(&self) -> String {
+        let program = self.launch.command.first().map_or("", String::as_str);
+        let base = program.rsplit('/').next().unwrap_or(program);
+        self.name.clone().unwrap_or_else(|| base.to_owned())
+    }
+
     /// The program speaks HTTP here: `http://127.0.0.1:{port}/`. With https, any certificate is believed.
     pub fn http(mut self, url: impl Into<String>) -> Self {
         self.address = Some(Address::Http(url.into()));

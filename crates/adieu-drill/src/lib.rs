@@ -29,6 +29,7 @@ mod stage;
 #[cfg(windows)]
 mod sys;
 mod threshold;
+mod unready;
 mod wire;
 
 pub use check::{CheckInfo, checks};

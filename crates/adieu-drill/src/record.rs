@@ -19,6 +19,8 @@ const BEFORE: Duration = Duration::from_millis(500);
 pub(crate) struct Record {
     pub(crate) stops: Vec<StopTimeline>,
     pub(crate) exits: Vec<Exit>,
+    /// The checks that have failed so far.
+    pub(crate) failed: Vec<String>,
     pub(crate) target_report: Option<Value>,
     /// Which of the stops that is about.
     pub(crate) target_report_stop: Option<usize>,
@@ -66,12 +68,22 @@ impl Record {
         self.exits.push(Exit { check, with, end });
     }
 
+    /// Whether this check has been run and has failed.
+    pub(crate) fn has_failed(&self, id: &str) -> bool {
+        self.failed.iter().any(|failed| failed == id)
+    }
+
     /// The slowest end of all that were one, and which check saw it.
     pub(crate) fn worst(&self) -> Option<(Duration, &'static str)> {
         let ends = self.exits.iter();
         let ends = ends.filter_map(|exit| Some((exit.end?.0, exit.check)));
         // Of equals the first.
         ends.rev().max_by_key(|(took, _)| *took)
+    }
+
+    /// How many had to be killed.
+    pub(crate) fn endless(&self) -> u64 {
+        self.exits.iter().filter(|exit| exit.end.is_none()).count() as u64
     }
 
     /// Keeps a stop to be drawn, and says which it is then. Of one check the first is kept, and those with a loss.

@@ -69,6 +69,9 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
         };
         let check = hall.examine(spec, threshold).await;
         drill.progress.on(Event::Finished { check: &check });
+        if check.outcome == Outcome::Failed {
+            record.failed.push(check.id.clone());
+        }
         report.checks.push(check);
     }
 
@@ -78,6 +81,7 @@ pub(crate) async fn hold(drill: &Drill) -> Result<Report, CannotDrill> {
     report.duration_ms = millis(begun.elapsed());
     report.recommendation = record.worst().map(|(took, check)| Recommendation {
         worst_check: (!check.is_empty()).then(|| check.to_owned()),
+        endless: record.endless(),
         ..Recommendation::from_worst(took)
     });
     report.stops = record.stops;
@@ -227,10 +231,8 @@ impl Hall<'_> {
 }
 
 fn target(drill: &Drill) -> Target {
-    let program = drill.launch.command.first().map_or("", String::as_str);
-    let name = program.rsplit('/').next().unwrap_or(program);
     Target {
-        name: drill.name.clone().unwrap_or_else(|| name.to_owned()),
+        name: drill.target_name(),
         command: drill.launch.command.clone(),
         address: drill
             .address

@@ -13,12 +13,13 @@ use crate::drill::{Address, Drill};
 use crate::error::CannotDrill;
 use crate::finding::Finding;
 use crate::flight::Flight;
-use crate::place::{Place, label, without_query};
+use crate::place::{Place, label};
 use crate::process::{Blanks, Ended, Form, Signal, Subject, describe};
 use crate::progress::Event;
 use crate::record::{Record, With};
 use crate::report::Level;
 use crate::threshold::Threshold;
+use crate::unready;
 use crate::wire::{Broken, Wire};
 
 /// What a check has to work with.
@@ -182,6 +183,11 @@ impl Stage<'_> {
         }
     }
 
+    /// Notes a stop that had no end within all the time it was given, with something held against it.
+    pub(crate) fn note_endless(&mut self) {
+        self.record.exit(self.spec.id, With::Hold, None);
+    }
+
     /// What a check finds that needs a program which ends: that it had to be killed is a failure of its own.
     pub(crate) fn killed_when_idle(&self) -> Finding {
         let kept = crate::threshold::show(self.drill.grace);
@@ -324,7 +330,7 @@ pub(crate) async fn start_with(
                         crate::threshold::show(ended.at - run.subject.started),
                     )
                 }
-                None => never_ready(drill, &run),
+                None => unready::why(drill, &run).await,
             };
             let output = run.subject.output.last(20);
             run.subject.kill().await;
@@ -342,28 +348,6 @@ pub(crate) async fn start_with(
             Err(error) => Err(CannotDrill::Usage(format!("readiness cannot be asked for: {error}"))),
         },
     }
-}
-
-fn never_ready(drill: &Drill, run: &Run) -> String {
-    use crate::process::Ready;
-    let waited = crate::threshold::show(drill.ready_within);
-    let what = match &drill.ready {
-        Ready::Answers if run.place.is_http() => {
-            format!("nothing answered at {} below 500", run.place.address)
-        }
-        Ready::Answers => format!("nothing listened at {}", run.place.address),
-        Ready::Url(url) => format!(
-            "{} did not answer below 400",
-            without_query(&run.subject.blanks.fill(url))
-        ),
-        Ready::Tcp(address) => format!("nothing listened at {}", run.subject.blanks.fill(address)),
-        Ready::Line(line) => format!("it printed no line with `{line}`"),
-        Ready::Notify => "it sent no READY=1 to NOTIFY_SOCKET".to_owned(),
-    };
-    format!(
-        "`{}` was not ready after {waited}: {what}",
-        drill.launch.command.join(" ")
-    )
 }
 
 fn launch(drill: &Drill, scratch: &Path, form: &Form, blanks: Blanks) -> Result<Run, CannotDrill> {

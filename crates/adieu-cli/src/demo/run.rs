@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -42,12 +42,11 @@ fn demo(page: &Path) -> Result<Ending, ExitCode> {
     let mut report = held.map_err(NoReport::say)?;
     // Where this program lies on this machine is nobody else's business.
     "adieu".clone_into(&mut report.target.command[0]);
-    // A reader that stopped reading has what it wanted.
-    let _ = io::stdout()
-        .lock()
-        .write_all(render::text(&report, show::style()).as_bytes());
+    let told = output::print(&render::text(&report, show::style()));
+    // The page can be written though standard output cannot.
     file::write(page, render::html(&report).as_bytes())
         .map_err(|error| usage(error.to_string()))?;
+    told.map_err(usage)?;
     output::note(format!(
         "the whole report, for a browser: {}",
         page.display()

@@ -1,7 +1,6 @@
 //! `--list` and `--explain`.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use crate::output::{self, Ending};
 
@@ -30,7 +29,11 @@ pub(super) fn explain(id: &str) -> Ending {
 }
 
 fn print(text: &str) -> Ending {
-    // A reader that stopped reading has what it wanted.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
-    Ending::Clean
+    match output::print(text) {
+        Ok(()) => Ending::Clean,
+        Err(sentence) => {
+            output::error(sentence);
+            Ending::Usage
+        }
+    }
 }

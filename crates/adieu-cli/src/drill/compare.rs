@@ -1,7 +1,6 @@
 //! `--compare`: what changed from one report to another.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 
 use adieu_drill::compare::Comparison;
@@ -34,8 +33,10 @@ pub(super) fn compare(before: &Path, after: &Path, as_json: bool) -> Ending {
         Compared::Several(several) if as_json => (several.to_json(), several.worse()),
         Compared::Several(several) => (several.to_text(), several.worse()),
     };
-    // A reader that stopped reading has what it wanted; the exit code still tells.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    if let Err(sentence) = output::print(&text) {
+        output::error(sentence);
+        return Ending::Usage;
+    }
     if worse {
         Ending::Findings
     } else {

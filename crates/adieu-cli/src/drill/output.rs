@@ -1,6 +1,5 @@
 //! Where the reports go.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use adieu_drill::report::{Report, VERSION, Verdict};
@@ -56,15 +55,12 @@ pub(super) fn files(
 }
 
 /// One report for a person.
-pub(super) fn text(report: &Report) {
-    // A reader that stopped reading has what it wanted; the exit code still tells.
-    let _ = io::stdout()
-        .lock()
-        .write_all(render::text(report, show::style()).as_bytes());
+pub(super) fn text(report: &Report) -> Result<(), String> {
+    output::print(&render::text(report, show::style()))
 }
 
-/// The reports of those targets that were drilled before one could not be, and why that one could not.
-pub(super) fn json_so_far(reports: &[Report], target: &str, error: &str) {
+/// The reports of those targets that were drilled before one could not be, if any, and why that one could not.
+pub(super) fn json_so_far(reports: &[Report], target: &str, error: &str) -> Result<(), String> {
     let checks: Vec<_> = reports.iter().flat_map(|report| &report.checks).collect();
     let object = json!({
         "version": VERSION,
@@ -74,13 +70,11 @@ pub(super) fn json_so_far(reports: &[Report], target: &str, error: &str) {
         "reports": reports,
         "errors": [{ "target": target, "error": error }],
     });
-    let _ = io::stdout()
-        .lock()
-        .write_all(format!("{object:#}\n").as_bytes());
+    output::print(&format!("{object:#}\n"))
 }
 
 /// All reports as one object: a report itself if there is one, otherwise all of them beside a common verdict.
-pub(super) fn json(reports: &[Report]) {
+pub(super) fn json(reports: &[Report]) -> Result<(), String> {
     let text = match reports {
         [report] => report.to_json(),
         several => {
@@ -102,5 +96,5 @@ pub(super) fn json(reports: &[Report]) {
             format!("{object:#}\n")
         }
     };
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    output::print(&text)
 }

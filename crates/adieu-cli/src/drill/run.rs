@@ -79,27 +79,39 @@ fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
         let drill = wish.drill().progress(show::Bars::new());
         let report = match hold(&runtime, drill) {
             Ok(report) => report,
-            Err(reason) if wishes.len() == 1 => return reason.say(),
             Err(reason) => {
-                let name = wish.target_name();
-                // What was held before is not lost.
-                if args.json {
-                    reports::json_so_far(&held, &name, &reason.to_string());
+                let name = wish.drill().target_name();
+                // Whoever reads it has an object also now, and what was held before is not lost.
+                if args.json
+                    && let Err(sentence) = reports::json_so_far(&held, &name, &reason.to_string())
+                {
+                    // The code is that of the reason.
+                    output::error(sentence);
                 }
-                return reason.of_target(&name).say();
+                return match wishes {
+                    [_] => reason.say(),
+                    _ => reason.of_target(&name).say(),
+                };
             }
         };
-        if !args.json {
-            reports::text(&report);
-        }
-        if let Err(sentence) = reports::files(args, &report, number, wishes.len()) {
+        let told = if args.json {
+            Ok(())
+        } else {
+            reports::text(&report)
+        };
+        // A page can be written though standard output cannot.
+        let written = reports::files(args, &report, number, wishes.len());
+        if let Err(sentence) = told.and(written) {
             output::error(sentence);
             return Ending::Usage.into();
         }
         held.push(report);
     }
-    if args.json {
-        reports::json(&held);
+    if args.json
+        && let Err(sentence) = reports::json(&held)
+    {
+        output::error(sentence);
+        return Ending::Usage.into();
     }
     if held.iter().any(|report| report.verdict == Verdict::Failed) {
         return Ending::Findings.into();

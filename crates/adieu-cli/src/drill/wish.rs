@@ -175,12 +175,6 @@ impl Wish {
         each_value!(stronger)
     }
 
-    /// What the target is called: its name, or that of its program.
-    pub(super) fn target_name(&self) -> String {
-        let name = self.name.clone().or_else(|| self.command.first().cloned());
-        name.unwrap_or_default()
-    }
-
     /// The drill that was wished for.
     pub(super) fn drill(&self) -> Drill {
         let mut drill = Drill::command(self.command.iter().cloned()).alone();

@@ -1,6 +1,6 @@
 //! Everything that a command line, a file and a program can have wrong, before a check runs.
 
-use crate::support::{Test, URL};
+use crate::support::{HELLO, Test, URL};
 
 #[test]
 fn a_command_that_is_not_there_is_four() {
@@ -60,6 +60,37 @@ fn ready_that_never_comes_is_four() {
         let words_before = [&["--http", URL, "--ready-within", "700ms"][..], ready].concat();
         let ran = test.run(&[&words_before[..], &["--", "python3", "hello.py", "{port}"]].concat());
         ran.refuses(4, &[words]);
+    }
+}
+
+/// Somebody may listen and speak something else, or answer that it is not well.
+#[test]
+fn what_came_in_the_place_of_ready_is_told() {
+    let sick = HELLO.replace("200 OK", "503 Busy");
+    let test = Test::new().file("sick.py", &sick);
+    for (address, program, words) in [
+        (&["--http", URL][..], "sick.py", "the last answer was 503"),
+        (
+            &["--tcp", "127.0.0.1:{port}", "--tls"],
+            "hello.py",
+            "no TLS connection came about at 127.0.0.1:",
+        ),
+        (
+            &["--http", URL, "--ready-url", "http://127.0.0.1:{port2}/"],
+            "hello.py",
+            "did not answer below 400; the last request was refused",
+        ),
+    ] {
+        let command = [
+            "--ready-within",
+            "700ms",
+            "--",
+            "python3",
+            program,
+            "{port}",
+        ];
+        let ran = test.run(&[address, &command].concat());
+        ran.refuses(4, &["was not ready after 700 ms", words]);
     }
 }
 

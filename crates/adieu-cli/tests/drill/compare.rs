@@ -1,6 +1,7 @@
 //! `--compare`: two reports, and which way each check went.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
@@ -122,6 +123,26 @@ fn a_target_that_no_longer_starts_is_worse() {
     );
     let better = test.run(&["--compare", "after.json", "before.json"]);
     assert_eq!(better.code(), Some(0), "{}", better.out());
+}
+
+/// A target that has no name of its own is called the same whether it starts or not.
+#[test]
+fn a_single_program_that_no_longer_starts_is_worse() {
+    let test = Test::new();
+    let program = test.path().join("server");
+    for (name, script) in [("before", "exec python3 hello.py $1"), ("after", "exit 7")] {
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a file");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
+        let words = ["--http", URL, "--check", "exit-code", "--json"];
+        let ran = test.run(&[&words[..], &["--", "./server", "{port}"]].concat());
+        fs::write(test.path().join(format!("{name}.json")), ran.out()).expect("a file");
+    }
+    let worse = test.run(&["--compare", "before.json", "after.json"]);
+    assert_eq!(worse.code(), Some(1), "{}", worse.out());
+    for words in ["server\n", "cannot be drilled after", "exit code 7"] {
+        assert!(worse.out().contains(words), "{}", worse.out());
+    }
+    assert!(!worse.out().contains("only before"), "{}", worse.out());
 }
 
 #[test]

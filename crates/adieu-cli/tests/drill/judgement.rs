@@ -25,8 +25,43 @@ fn requests_in_flight_that_are_sent_away_are_lost() {
     ] {
         let judged = test.judge(&checks, fault);
         judged.is("inflight-finishes", "failed", &[words]);
-        judged.is("term-twice", "failed", &[words]);
+        judged.is("term-twice", "skipped", &["at a single signal already"]);
     }
+}
+
+/// Who drops everything at one signal does so at two, as process 1 and below a shell. None of that is to blame.
+#[test]
+fn what_one_signal_loses_is_not_blamed_on_how_it_was_sent() {
+    let test = Test::new();
+    let ways = ["term-twice", "signal-storm", "group-signal", "under-shell"];
+    let judged = test.judge(
+        &["--check", "inflight-finishes,signals,under-shell"],
+        "slow-503",
+    );
+    judged.is("inflight-finishes", "failed", &["answered 503"]);
+    for id in ways {
+        let words = ["at a single signal already", "see inflight-finishes"];
+        judged.is(id, "skipped", &words);
+    }
+    // It must not get lost that something did.
+    let judged = test.judge(&["--check", "term-twice"], "slow-503");
+    let words = ["at a single signal already", "answered 503"];
+    judged.is("term-twice", "failed", &words);
+}
+
+/// It is gone before the stop is asked for, which then has lost nothing and has no exit.
+#[test]
+fn what_dies_of_a_reload_is_not_blamed_on_the_stop() {
+    let test = Test::new();
+    let checks = "hup-keeps-serving,term-while-reloading,exit-code";
+    let judged = test.judge(&["--reload", "--check", checks], "");
+    let words = ["it ended at a SIGHUP: ended by SIGHUP"];
+    judged.is("hup-keeps-serving", "failed", &words);
+    let words = ["nothing left to stop", "see hup-keeps-serving"];
+    judged.is("term-while-reloading", "skipped", &words);
+    judged.is("exit-code", "passed", &["exit code 0"]);
+    let judged = test.judge(&["--reload", "--check", "term-while-reloading"], "");
+    judged.is("term-while-reloading", "failed", &["nothing left to stop"]);
 }
 
 /// Bytes that differ each time tell nothing, but a length that never did tells when half of it is missing.

@@ -102,6 +102,19 @@ fn a_door_that_only_the_exit_closes_was_never_closed() {
     assert_eq!(measured, "never refused while it ran");
 }
 
+/// Nothing holds it, and it goes on all the same: that is no drain.
+#[test]
+fn who_never_stops_does_not_refuse() {
+    let deaf = SILENT.replace("lambda *_: stopping.set()", "signal.SIG_IGN");
+    let test = Test::new().file("deaf.py", &deaf);
+    let address = ["--tcp", "127.0.0.1:{port}", "--grace", "4s"];
+    let command = ["--json", "--", "python3", "deaf.py", "{port}"];
+    let checks = ["--check", "listener-refuses"];
+    let ran = test.run(&[&address[..], &checks, &command].concat());
+    let judged = Judged(serde_json::from_str(&ran.out()).expect("one object"));
+    judged.is("listener-refuses", "failed", &["never refuses anybody"]);
+}
+
 /// A lame duck serves for as long as any stop of it takes.
 #[test]
 fn a_door_that_closes_in_the_drain_is_right_early_and_late() {

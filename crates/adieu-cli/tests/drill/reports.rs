@@ -142,3 +142,42 @@ fn what_was_held_before_a_target_that_cannot_be_is_told() {
     assert_eq!(report["reports"][0]["verdict"], "passed");
     assert_eq!(report["errors"][0]["target"], "gone");
 }
+
+/// Whoever reads standard output finds an object there also if nothing could be drilled.
+#[test]
+fn a_program_that_cannot_be_started_is_told_in_json_too() {
+    let words = ["--http", URL, "--json", "--", "no-such-program", "{port}"];
+    let ran = Test::new().run(&words);
+    assert_eq!(ran.code(), Some(4), "{}", ran.err());
+    assert!(ran.err().contains("no such command"), "{}", ran.err());
+    let object: Value = serde_json::from_str(&ran.out()).expect("one object");
+    assert_eq!(object["version"], 1);
+    assert_eq!(object["verdict"], "failed");
+    assert_eq!(object["checks"], Value::Array(Vec::new()));
+    assert_eq!(object["errors"][0]["target"], "no-such-program");
+    let error = object["errors"][0]["error"].to_string();
+    assert!(error.contains("no such command"), "{error}");
+}
+
+/// A reader that has gone away is no mistake, but nobody may take half a report for a success.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_does_not_fit_on_the_disk_is_two() {
+    let test = Test::new();
+    for words in [
+        &["--json"][..],
+        &["--threshold", "exit-code=0"], // as text
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full");
+        let checks = ["--http", URL, "--check", "exit-code"];
+        let command = ["--", "python3", "hello.py", "{port}"];
+        let ran = test
+            .command(&[&checks[..], words, &command].concat())
+            .stdout(full.expect("a full disk"))
+            .output()
+            .expect("the command runs");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains("cannot write to standard output"), "{said}");
+    }
+}

@@ -6,12 +6,15 @@ use crate::support::{Judged, Test};
 const WORKER: &str = r#"
 import signal, sys, time
 stopping = False
+def hang(*_):
+    while True:
+        signal.pause()
 def give_up(*_):
     sys.exit("interrupted")
 def stop(*_):
     global stopping
     stopping = True
-    after = {"killed": signal.SIG_DFL, "gives-up": give_up}.get(sys.argv[1], stop)
+    after = {"killed": signal.SIG_DFL, "gives-up": give_up, "hangs": hang}.get(sys.argv[1], stop)
     signal.signal(signal.SIGTERM, after)
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
@@ -24,10 +27,16 @@ sys.exit(int(sys.argv[2]))
 "#;
 
 fn judge(fault: &str, code: &str, seconds: &str) -> Judged {
+    judge_within("30s", fault, code, seconds)
+}
+
+fn judge_within(grace: &str, fault: &str, code: &str, seconds: &str) -> Judged {
     let test = Test::new().file("worker.py", WORKER);
     let checks = [
         "--ready-line",
         "ready",
+        "--grace",
+        grace,
         "--check",
         "term-twice,signal-storm",
     ];
@@ -57,4 +66,14 @@ fn an_end_as_after_a_single_signal_is_none_of_the_second() {
             judged.is(id, "passed", &["it ended in"]);
         }
     }
+}
+
+/// Nobody was connected, so nobody held it; and the stops that ended are not all there were.
+#[test]
+fn a_stop_without_an_end_is_told_as_it_was() {
+    let judged = judge_within("3s", "hangs", "0", "0.5");
+    let words = ["had to be killed", "stopped while idle: still there"];
+    judged.is("term-twice", "failed", &words);
+    let advice = &judged.0["recommendation"];
+    assert_eq!(advice["endless"], 2, "{advice}");
 }

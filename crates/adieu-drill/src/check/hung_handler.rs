@@ -79,11 +79,14 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             ))
             .measured(took)
         }
-        None => Finding::late(format!(
-            "a request that hangs holds it for more than {}",
-            show(stage.threshold.time())
-        ))
-        .shown(run.last_lines(5))
-        .measured(format!("more than {}", show(stage.threshold.time()))),
+        None => {
+            stage.note_endless();
+            Finding::late(format!(
+                "a request that hangs holds it for more than {}",
+                show(stage.threshold.time())
+            ))
+            .shown(run.last_lines(5))
+            .measured(format!("more than {}", show(stage.threshold.time())))
+        }
     })
 }

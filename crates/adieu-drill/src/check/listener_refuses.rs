@@ -27,7 +27,7 @@ pub(crate) const SPEC: Spec = Spec {
           than it took before the stop; and so is a program that still serves newcomers \
           when the drain is long under way and has refused nobody by the time the slow request is answered. One that is accepted and then dropped is the matter of fresh-connections.",
     applies: "Always. Without a slow path the drain is as short as the program makes it, and only what is seen of it \
-              counts.",
+              counts; one that has not ended and still serves newcomers refuses nobody.",
     threshold: |_| Threshold::Time(Duration::from_secs(2)),
     hints: &[
         (
@@ -78,7 +78,13 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let signal = run.stop();
     // Tries overlap: one that meets silence must not hide what the next one meets.
     let mut tries = tokio::task::JoinSet::new();
-    let until = signal + stage.idle_stop() + beyond + PATIENCE;
+    let watched = stage.idle_stop() + beyond + PATIENCE;
+    // With nothing held only its end is waited for, which comes with the grace at the latest.
+    let until = if held.is_empty() {
+        signal + watched.min(stage.drill.grace)
+    } else {
+        signal + watched
+    };
     let holding = held
         .pop()
         .map(|flight| tokio::spawn(flight.land(beyond + stage.idle_stop() + PATIENCE)));
@@ -224,8 +230,10 @@ fn judge(
     let refused_in_drain =
         held.is_some_and(|held| refused.is_some_and(|at| at + PACE < held.ended));
     let allowed = stage.idle_stop() + stage.threshold.time();
-    let served_late =
-        served.filter(|last| held.is_some() && !refused_in_drain && *last - signal > allowed);
+    // Without a slow request only a program that is still there has a drain to speak of.
+    let drains = held.is_some() || ended.is_none();
+    let never_refused = refused.is_none() || (held.is_some() && !refused_in_drain);
+    let served_late = served.filter(|last| drains && never_refused && *last - signal > allowed);
     let measured = match refused.filter(|_| served_late.is_none()) {
         Some(at) => format!("refused after {}", after(&at)),
         None => "never refused while it ran".to_owned(),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::CannotDrill;
 use crate::finding::Finding;
+use crate::flight::Flight;
 use crate::process::{Ended, Form, describe};
 use crate::record::With;
 use crate::reference::is_other;
@@ -38,39 +39,19 @@ pub(crate) async fn stop_as(
         return Ok(stage.killed_when_idle());
     }
     let run = stage.start_as(form).await?;
-    let mut flights = Vec::new();
-    // Where it is asked for less the body may differ, but not the status.
-    let reference = match stage.slow(&run, Duration::ZERO) {
-        Some(request) => Wire::ask_within(&run.place, &request, PATIENCE).await.ok(),
-        None => None,
+    let (flights, before) = match in_flight(stage, &run).await {
+        Ok(flights) => flights,
+        // Then it is as without a slow path.
+        Err(finding) if finding.outcome == Outcome::Skipped => Default::default(),
+        Err(finding) => return Ok(finding),
     };
-    let request = stage.held(&run, BEYOND);
-    if let Some(request) = request.as_ref().filter(|_| reference.is_some()) {
-        flights = match stage.hold_open(&run, request, 2).await {
-            Ok(flights) => flights,
-            // Then it is as without a slow path.
-            Err(finding) if finding.outcome == Outcome::Skipped => Vec::new(),
-            Err(finding) => return Ok(finding),
-        };
-    }
     let signal = ask(&run).await;
     let count = flights.len();
-    let mut lost = Vec::new();
-    let mut by_time = true;
-    for flight in flights {
-        let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
-        let wrong = match &landed.result {
-            Ok(answer) => match reference.as_ref().map(|before| before.head.status) {
-                Some(before) if is_other(answer.head.status, before) => {
-                    format!("answered {}, before the stop {before}", answer.head.status)
-                }
-                _ => continue,
-            },
-            Err(broken) => broken.to_string(),
-        };
-        by_time &= landed.fate() == Fate::TimedOut;
-        lost.push(format!("a request in flight: {wrong}"));
-    }
+    let (lost, by_time) = losses(stage, flights, before).await;
+    let lost: Vec<_> = lost
+        .iter()
+        .map(|how| format!("a request in flight: {how}"))
+        .collect();
     let ended = run
         .subject
         .ended_within(stage.drill.grace.saturating_sub(signal.elapsed()))
@@ -81,19 +62,21 @@ pub(crate) async fn stop_as(
     let crash = ended
         .filter(|ended| !below_shell && super::is_crash(ended.status, run.stop_signal()))
         .map(|ended| describe(ended.status));
-    if let Some(how) = &crash {
+    let too_many = lost.len() as u64 > stage.threshold.count();
+    if crash.is_some() || too_many {
         let lines = run.last_lines(10);
         run.subject.kill().await;
-        if let Some(single) = crash_at_one_signal(stage).await? {
-            return Ok(not_to_blame(stage, what, &single).shown(lines));
+        let single = at_one_signal(stage).await?;
+        if let Some(finding) = not_to_blame(stage, what, crash.is_some(), &single) {
+            return Ok(finding.shown(lost).shown(lines));
         }
-        if lost.is_empty() {
+        if let Some(how) = crash.filter(|_| !too_many) {
             return Ok(Finding::failed(format!("with {what} it crashed: {how}"))
                 .shown(["at a single signal it does not".to_owned()])
                 .shown(lines));
         }
     }
-    if lost.len() as u64 > stage.threshold.count() {
+    if too_many {
         let mut finding = Finding::failed(format!(
             "{} of {count} requests in flight were lost to {what}",
             lost.len()
@@ -104,8 +87,10 @@ pub(crate) async fn stop_as(
             .shown(ended.map(|ended| format!("the program: {}", describe(ended.status))))
             .shown(run.last_lines(3)));
     }
+    let with = if count == 0 { With::Nobody } else { With::Hold };
     let Some(ended) = ended else {
-        return Ok(stage.killed(&run, With::Hold));
+        stage.note_endless();
+        return Ok(stage.killed(&run, with));
     };
     if count == 0
         && matches!(form, Form::Plain)
@@ -116,7 +101,8 @@ pub(crate) async fn stop_as(
     if below_shell {
         while run.subject.target_lives().await {
             if signal.elapsed() > stage.drill.grace {
-                return Ok(stage.killed(&run, With::Hold));
+                stage.note_endless();
+                return Ok(stage.killed(&run, with));
             }
             // Nothing tells of the end of somebody else's child.
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -134,6 +120,41 @@ pub(crate) async fn stop_as(
         _ => format!(" answered all {count} requests in flight and"),
     };
     Ok(Finding::passed(format!("with {what} it{kept} ended in {took}")).measured(took))
+}
+
+/// Two requests to the slow path that are open now, and the status it answered with before.
+async fn in_flight(stage: &Stage<'_>, run: &Run) -> Result<(Vec<Flight>, u16), Finding> {
+    // Where it is asked for less the body may differ, but not the status.
+    let before = match stage.slow(run, Duration::ZERO) {
+        Some(request) => Wire::ask_within(&run.place, &request, PATIENCE).await.ok(),
+        None => None,
+    };
+    match (before, stage.held(run, BEYOND)) {
+        (Some(before), Some(request)) => {
+            let flights = stage.hold_open(run, &request, 2).await?;
+            Ok((flights, before.head.status))
+        }
+        _ => Ok((Vec::new(), 0)),
+    }
+}
+
+/// How each of these was lost that was, and whether time alone says so.
+async fn losses(stage: &Stage<'_>, flights: Vec<Flight>, before: u16) -> (Vec<String>, bool) {
+    let mut lost = Vec::new();
+    let mut by_time = true;
+    for flight in flights {
+        let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
+        let wrong = match &landed.result {
+            Ok(answer) if is_other(answer.head.status, before) => {
+                format!("answered {}, before the stop {before}", answer.head.status)
+            }
+            Ok(_) => continue,
+            Err(broken) => broken.to_string(),
+        };
+        by_time &= landed.fate() == Fate::TimedOut;
+        lost.push(wrong);
+    }
+    (lost, by_time)
 }
 
 /// Where nothing is in flight only the end tells that a clean-up was broken off: at one signal it was a success, and now
@@ -158,31 +179,53 @@ fn broken_off(stage: &Stage<'_>, what: &str, signal: Instant, ended: Ended) -> O
     ]))
 }
 
-/// How it crashes when it is stopped in the plainest way with requests in flight, if it does.
-async fn crash_at_one_signal(stage: &mut Stage<'_>) -> Result<Option<String>, CannotDrill> {
-    let run = stage.start().await?;
-    let flights = match stage.held(&run, BEYOND) {
-        Some(request) => run.in_flight(&request, 2).await.unwrap_or_default(),
-        None => Vec::new(),
-    };
-    let signal = run.stop();
-    let ended = run.subject.ended_within(stage.drill.grace).await;
-    drop(flights);
-    stage.note_end(signal, ended);
-    let crash = ended.filter(|ended| super::is_crash(ended.status, run.stop_signal()));
-    Ok(crash.map(|ended| describe(ended.status)))
+/// What one signal, sent in the plainest way with requests in flight, does already.
+#[derive(Default)]
+struct Single {
+    crash: Option<String>,
+    /// What became of the requests, if they were lost.
+    lost: Vec<String>,
 }
 
-/// A crash that has another cause than what this check does. It is a failure of exit-code, or of this one if that one
-/// is not asked.
-fn not_to_blame(stage: &Stage<'_>, what: &str, how: &str) -> Finding {
-    let words = format!(
-        "it crashes at a single signal already ({how}), so nothing can be said about {what}; see exit-code"
-    );
-    let finding = if select::is_planned(stage.drill, "exit-code") {
+async fn at_one_signal(stage: &mut Stage<'_>) -> Result<Single, CannotDrill> {
+    let run = stage.start().await?;
+    let (flights, before) = in_flight(stage, &run).await.unwrap_or_default();
+    let signal = run.stop();
+    let (lost, _) = losses(stage, flights, before).await;
+    let left = stage.drill.grace.saturating_sub(signal.elapsed());
+    let ended = run.subject.ended_within(left).await;
+    stage.note_end(signal, ended);
+    let crash = ended.filter(|ended| super::is_crash(ended.status, run.stop_signal()));
+    Ok(Single {
+        crash: crash.map(|ended| describe(ended.status)),
+        lost,
+    })
+}
+
+/// What was found has another cause than what this check does, if one signal does the same. It is a failure of the check
+/// that is about it, or of this one if that one is not asked, or has seen nothing of it.
+fn not_to_blame(stage: &Stage<'_>, what: &str, crashed: bool, single: &Single) -> Option<Finding> {
+    let (does, about, seen) = match (&single.crash, single.lost.first()) {
+        (Some(how), _) if crashed => (
+            format!("crashes at a single signal already ({how})"),
+            "exit-code",
+            // It is run last, and judges this stop too.
+            select::is_planned(stage.drill, "exit-code"),
+        ),
+        (_, Some(how)) if !crashed => (
+            format!("loses what is in flight at a single signal already ({how})"),
+            "inflight-finishes",
+            stage.record.has_failed("inflight-finishes"),
+        ),
+        _ => return None,
+    };
+    let words = format!("it {does}, so nothing can be said about {what}; see {about}");
+    let finding = if seen {
         Finding::skipped(words)
     } else {
         Finding::failed(words)
     };
-    finding.shown([format!("one signal with requests in flight: {how}")])
+    let crash = single.crash.iter().filter(|_| crashed);
+    let shown = crash.chain(&single.lost);
+    Some(finding.shown(shown.map(|how| format!("one signal with requests in flight: {how}"))))
 }

@@ -6,8 +6,9 @@ use tokio::time::sleep;
 
 use super::{Spec, Trying, signals};
 use crate::finding::Finding;
-use crate::process::Signal;
+use crate::process::{Signal, describe};
 use crate::report::Group;
+use crate::select;
 use crate::stage::Stage;
 use crate::threshold::Threshold;
 
@@ -18,7 +19,8 @@ pub(crate) const SPEC: Spec = Spec {
     why: "Deployments reload and restart in one breath; a stop that arrives during a reload must not be lost.",
     how: "SIGHUP is sent, and the stop signal 20 ms later, with requests in flight. They must be answered, and the program \
           must end within the outer grace without a crash.",
-    applies: "Only with --reload: for many programs SIGHUP means the end.",
+    applies: "Only with --reload: for many programs SIGHUP means the end. Skipped for one that ends at a SIGHUP alone, \
+              which is the matter of hup-keeps-serving.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[
         (
@@ -37,9 +39,15 @@ pub(crate) const SPEC: Spec = Spec {
     run: |stage| Box::pin(check(stage)) as Trying<'_>,
 };
 
+/// Who has no handler is gone within so long.
+const AT_ONCE: Duration = Duration::from_millis(300);
+
 async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     if !stage.drill.reload {
         return Ok(Finding::skipped(super::NO_RELOAD));
+    }
+    if let Some(finding) = ended_by_reload(stage).await? {
+        return Ok(finding);
     }
     signals::stop_with(stage, "a stop during a reload", async |run| {
         run.subject.signal(Signal::HUP);
@@ -47,4 +55,24 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         run.stop()
     })
     .await
+}
+
+/// A program that ends at the reload is gone when the stop comes, and there is nothing to stop. It is a failure of
+/// hup-keeps-serving, or of this check if that one is not asked.
+async fn ended_by_reload(stage: &Stage<'_>) -> Result<Option<Finding>, crate::CannotDrill> {
+    let run = stage.start().await?;
+    run.subject.signal(Signal::HUP);
+    let Some(ended) = run.subject.ended_within(AT_ONCE).await else {
+        return Ok(None);
+    };
+    let how = describe(ended.status);
+    let words = format!(
+        "it ended at the SIGHUP ({how}), so there was nothing left to stop; see hup-keeps-serving"
+    );
+    let finding = if select::is_planned(stage.drill, "hup-keeps-serving") {
+        Finding::skipped(words)
+    } else {
+        Finding::failed(words)
+    };
+    Ok(Some(finding.shown(run.last_lines(5))))
 }

@@ -62,10 +62,11 @@ fn notes(report: &Report, style: Style) -> String {
         notes.push((
             None,
             format!(
-                "The slowest stop took {}{}. Configure terminationGracePeriodSeconds: {} (Kubernetes), \
+                "The slowest stop took {}{}{}. Configure terminationGracePeriodSeconds: {} (Kubernetes), \
                  stop_grace_period: {} (compose), TimeoutStopSec={} (systemd).",
                 words::millis(advice.worst_ms),
                 words::seen_by(advice),
+                words::endless(advice),
                 advice.termination_grace_period_seconds,
                 words::tame(&advice.stop_grace_period),
                 words::tame(&advice.timeout_stop_sec),

@@ -39,6 +39,18 @@ pub(crate) fn seen_by(advice: &Recommendation) -> String {
     check.map_or_else(String::new, |check| format!(", in {check}"))
 }
 
+/// `; 2 other stops had no end, ...`: what no grace period is long enough for, if there was any.
+pub(crate) fn endless(advice: &Recommendation) -> String {
+    if advice.endless == 0 {
+        return String::new();
+    }
+    let stops = usize::try_from(advice.endless).unwrap_or(usize::MAX);
+    format!(
+        "; {} had no end, and no grace period is long enough for that",
+        count(stops, "other", "others")
+    )
+}
+
 /// Text that others wrote, on one line and unable to do anything to a terminal: what controls it, or turns the
 /// direction of writing around, is spelled out.
 pub(crate) fn tame(text: &str) -> String {

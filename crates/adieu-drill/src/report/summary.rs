@@ -133,6 +133,9 @@ pub struct Recommendation {
     /// The check that saw it; absent if it was the idle stop before the first one.
     #[serde(default)]
     pub worst_check: Option<String>,
+    /// How many stops had no end as long as they were watched. No grace period is long enough for those.
+    #[serde(default)]
+    pub endless: u64,
     /// For a Kubernetes pod: `terminationGracePeriodSeconds`.
     pub termination_grace_period_seconds: u64,
     /// For a compose file: `stop_grace_period`.
@@ -150,6 +153,7 @@ impl Recommendation {
         Self {
             worst_ms: worst.as_secs_f64() * 1_000.0,
             worst_check: None,
+            endless: 0,
             termination_grace_period_seconds: seconds,
             stop_grace_period: format!("{seconds}s"),
             timeout_stop_sec: format!("{seconds}s"),

@@ -1,6 +1,6 @@
 //! On a terminal.
 
-use adieu_drill::render::{Style, text, timeline};
+use adieu_drill::render::{Style, html, text, timeline};
 use adieu_drill::report::{MarkKind, StopTimeline};
 
 use crate::sample;
@@ -43,6 +43,18 @@ fn no_line_is_wider_than_the_terminal() {
             assert!(line.chars().count() <= width, "{width}: {line}");
         }
     }
+}
+
+/// The slowest stop is not the one that was killed, so it does not stand alone.
+#[test]
+fn a_grace_period_says_what_it_is_too_short_for() {
+    let mut report = sample::failing();
+    let advice = report.recommendation.as_mut().expect("a stop was seen");
+    advice.endless = 2;
+    let words = "2 others had no end, and no grace period is long enough for that.";
+    let told = text(&report, Style::PLAIN).replace('\n', " ");
+    assert!(told.contains(words), "{told}");
+    assert!(html(&report).contains(words));
 }
 
 #[test]

@@ -205,7 +205,7 @@ pub(super) fn advice(report: &Report) -> Markup {
                 h2 #advice-title { "The grace period to configure" }
                 p {
                     "The slowest stop took " strong { (words::millis(advice.worst_ms)) }
-                    (words::seen_by(advice)) ". Half as long again and two seconds for the platform's own part, at least five:"
+                    (words::seen_by(advice)) (words::endless(advice)) ". Half as long again and two seconds for the platform's own part, at least five:"
                 }
                 dl.advice {
                     div { dt { "Kubernetes" } dd { code { "terminationGracePeriodSeconds: " (advice.termination_grace_period_seconds) } } }
