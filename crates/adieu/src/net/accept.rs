@@ -272,7 +272,8 @@ impl Server {
         let ebb = begun + self.bounded(self.linger());
         let tally = Tally(&self);
         let had_traffic = last.elapsed() < Duration::from_secs(1) || self.crowd.len() > 0;
-        let way = listening.hide().await;
+        listening.decided().await;
+        let way = listening.hide();
         // Not before: whoever is sent away may be back at once, and is to find nobody here.
         self.turn(Tide::Linger);
         match way {

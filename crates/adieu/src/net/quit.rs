@@ -126,11 +126,13 @@ impl Listening {
         }
     }
 
-    /// Takes the listener out of sight: whoever comes now is refused. One that another process goes on with is not hidden.
-    ///
-    /// Dropped half-way, nothing is hidden.
-    pub(super) async fn hide(&mut self) -> Way {
+    /// Completes when it is known whether another process goes on with it; a hand-off may be under way. Cancel-safe.
+    pub(super) async fn decided(&self) {
         let _ = tokio::time::timeout(DECISION, self.hold.decided()).await;
+    }
+
+    /// Takes the listener out of sight: whoever comes now is refused. One that another process goes on with is not hidden.
+    pub(super) fn hide(&mut self) -> Way {
         match (self.hold.keeper(), &self.acceptor) {
             (Keeper::Nobody, Acceptor::Unix(_)) => {
                 self.hold.remove_file();
