@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle, Runtime};
 
 use crate::component::BoxFuture;
-use crate::core::{Core, Losses, Message};
+use crate::core::{Core, Message};
 use crate::error::Failure;
 use crate::lifecycle::{Action, End, Event, Exit, Machine, Outcome, PartId, Time};
+use crate::losses::Losses;
 use crate::publish::Publisher;
 use crate::report::{Herald, Ledger, Listener, Loss, Notice, Voice};
 use crate::roster::WorkKind;

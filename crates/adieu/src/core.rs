@@ -1,7 +1,6 @@
 //! What everybody in one service shares: the inbox, the state of the stop, the roster, the parts.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,6 +17,7 @@ use crate::inbox::Inbox;
 use crate::lifecycle::{
     Cause, End, Event, Exit, Outcome, PartId, Plan, Role, StopSignal, Terms, Time,
 };
+use crate::losses::Losses;
 use crate::panics::Panic;
 use crate::report::{Loss, Notice, PartKind};
 use crate::roster::{Gone, Left, Place, Roster, Sighting};
@@ -462,43 +462,5 @@ impl Core {
             .zip(parts.iter())
             .find(|(number, _)| self.roster.reserved_id(*number) == id)?;
         Some((part.name.to_string(), part.place.to_string()))
-    }
-}
-
-/// Work that is no part of its own and was cut or failed, by name and place; a million lost children of one
-/// name are one line with a count.
-#[derive(Default)]
-pub(crate) struct Losses {
-    lines: HashMap<(String, String, &'static str), Loss>,
-    /// Counted, but too many different ones to keep.
-    pub(crate) unnamed: u64,
-}
-
-impl Losses {
-    const MOST: usize = 1_000;
-
-    pub(crate) fn add(&mut self, loss: Loss) {
-        let key = (loss.name.clone(), loss.place.clone(), loss.outcome.name());
-        let full = self.lines.len() >= Self::MOST;
-        match self.lines.get_mut(&key) {
-            Some(line) => {
-                line.count += loss.count;
-                line.age = line.age.max(loss.age);
-                line.blocking |= loss.blocking;
-            }
-            None if full => self.unnamed += loss.count,
-            None => drop(self.lines.insert(key, loss)),
-        }
-    }
-
-    fn any(&self, wanted: impl Fn(Outcome) -> bool) -> bool {
-        self.unnamed > 0 || self.lines.values().any(|loss| wanted(loss.outcome))
-    }
-
-    /// All lines, in a stable order.
-    pub(crate) fn lines(&self) -> Vec<Loss> {
-        let mut lines: Vec<_> = self.lines.values().cloned().collect();
-        lines.sort_by(|a, b| (&a.name, &a.place).cmp(&(&b.name, &b.place)));
-        lines
     }
 }

@@ -41,6 +41,7 @@ mod handoff;
 mod hear;
 mod inbox;
 mod intake;
+mod losses;
 #[cfg(feature = "net")]
 mod net;
 mod panics;

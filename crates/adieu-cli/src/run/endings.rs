@@ -1,10 +1,11 @@
 //! How a process ended, in words and as an exit code.
 
 use std::fmt;
+use std::ops::AddAssign;
+use std::time::Duration;
 
 use super::codes;
 use super::signals::Signal;
-use super::sys::{Change, Usage};
 
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,45 @@ impl fmt::Display for How {
             Self::Killed(signal) => write!(f, "was ended by {signal}"),
             Self::Unseen => f.write_str("ended, and only its parent knows how"),
         }
+    }
+}
+
+/// How a process ended, or that it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Exited(u8),
+    Killed(Signal),
+    /// Suspended, as by SIGTTIN when it wants the terminal.
+    Suspended(Signal),
+}
+
+impl Change {
+    /// What the kernel says in one number.
+    pub(super) fn of(status: i32) -> Self {
+        if libc::WIFSTOPPED(status) {
+            Self::Suspended(Signal(libc::WSTOPSIG(status)))
+        } else if libc::WIFSIGNALED(status) {
+            Self::Killed(Signal(libc::WTERMSIG(status)))
+        } else {
+            Self::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+        }
+    }
+}
+
+/// What a process has used, with the children it waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    /// The most memory it had at once, in kilobytes.
+    pub(super) peak_kb: u64,
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.user += other.user;
+        self.system += other.system;
+        self.peak_kb = self.peak_kb.max(other.peak_kb);
     }
 }
 

@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use super::command::{Command, Environment};
 use super::descendants;
-use super::endings::{End, How};
+use super::endings::{Change, End, How, Usage};
 use super::guardian::{Guardian, MARK};
 use super::signals::Signal;
-use super::sys::{self, Change, Usage};
+use super::sys;
 use super::terminal::Terminal;
 
 pub(super) struct Family {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 use super::command::{Command, fill_in};
+use super::endings::{Change, Usage};
 use super::signals::Signal;
 
 /// Addresses for `execve`; they are looked at by the child only, whose memory is a copy of ours.
@@ -163,45 +164,6 @@ fn is_text(path: &CStr) -> bool {
     };
     let beginning = &beginning[..usize::try_from(count).unwrap_or(0)];
     !beginning.starts_with(b"\x7fELF") && !beginning.contains(&0)
-}
-
-/// How a process ended, or that it stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Exited(u8),
-    Killed(Signal),
-    /// Suspended, as by SIGTTIN when it wants the terminal.
-    Suspended(Signal),
-}
-
-impl Change {
-    /// What the kernel says in one number.
-    pub(super) fn of(status: c_int) -> Self {
-        if libc::WIFSTOPPED(status) {
-            Self::Suspended(Signal(libc::WSTOPSIG(status)))
-        } else if libc::WIFSIGNALED(status) {
-            Self::Killed(Signal(libc::WTERMSIG(status)))
-        } else {
-            Self::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
-        }
-    }
-}
-
-/// What a process has used, with the children it waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(super) user: Duration,
-    pub(super) system: Duration,
-    /// The most memory it had at once, in kilobytes.
-    pub(super) peak_kb: u64,
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.user += other.user;
-        self.system += other.system;
-        self.peak_kb = self.peak_kb.max(other.peak_kb);
-    }
 }
 
 /// A child whose state has changed, without waiting for one; `None` while all go on as before. An error means

@@ -12,6 +12,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 use tower_service::Service as _;
 
 use super::routes::AdminRoutes;
@@ -19,7 +20,7 @@ use crate::app::App;
 use crate::core::Core;
 use crate::error::Error;
 use crate::gate::Gate;
-use crate::net::{Keeper, Listen, Listening, Wire};
+use crate::net::{Keeper, Listen, Listening, Spare, Wire};
 use crate::report::Notice;
 
 /// Connections at a time. One more, and the oldest is cut: whoever hoards them locks nobody out.
@@ -155,23 +156,40 @@ async fn until_the_end(core: Arc<Core>, door: Door, routes: AdminRoutes) {
     // During a hand-off the port is first the old process's alone, and then the new one's alone.
     let mut is_ours = !door.listening.hold.is_handed_over();
     let mut is_passed_on = false;
+    // Whoever looks after us would take silence for the end, just when there is much to do.
+    let mut spare = Spare::new();
+    // Without a descriptor nothing can be accepted, and the kernel says so even if nobody waits.
+    let mut again_at = None;
     loop {
+        spare.restock();
         // Every branch is cancel-safe: a connection is either handed out or still in the queue, the rest forgets
         // nothing. What is open at the end is cut: the process is about to go.
         tokio::select! {
             biased;
             () = core.ended() => return,
-            _ = guests.all.join_next(), if !guests.all.is_empty() => {}
+            _ = guests.all.join_next(), if !guests.all.is_empty() => again_at = None,
+            () = reached(again_at) => again_at = None,
             () = core.running.pass(), if !is_ours && !is_passed_on => is_ours = true,
             () = core.estate.passed_on.pass(), if !is_passed_on => {
                 is_passed_on = true;
                 is_ours = !matches!(door.listening.hold.keeper(), Keeper::Successor(_));
             }
-            accepted = door.listening.accept(), if is_ours => match accepted {
+            accepted = door.listening.accept(), if is_ours && again_at.is_none() => match accepted {
                 Ok(wire) => guests.welcome(&core, serve(wire, routes.clone())),
-                Err(_) => tokio::time::sleep(BREATH).await,
+                Err(_) => match spare.take_in(&door.listening) {
+                    Some(wire) => guests.welcome(&core, serve(wire, routes.clone())),
+                    None => again_at = Some(Instant::now() + BREATH),
+                },
             },
         }
+    }
+}
+
+/// Completes at this instant; without one never.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

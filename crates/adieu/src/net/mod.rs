@@ -23,6 +23,8 @@ mod listen;
 #[cfg_attr(windows, path = "platform/windows.rs")]
 mod platform;
 mod quit;
+#[cfg(feature = "admin")]
+mod spare;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;
@@ -44,6 +46,8 @@ pub(crate) use listen::Listening;
 pub(crate) use listen::advice;
 pub use listen::{Listen, Listener};
 pub(crate) use platform::inherited;
+#[cfg(feature = "admin")]
+pub(crate) use spare::Spare;
 pub(crate) use stream::Stream;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;

@@ -85,7 +85,7 @@ fn try_cloak() -> io::Result<bool> {
 impl Acceptor {
     /// A connection that is in the queue at this moment, asked of the kernel: what the runtime knows may be
     /// older.
-    fn accept_now(&self) -> io::Result<Wire> {
+    pub(super) fn accept_now(&self) -> io::Result<Wire> {
         match self {
             Self::Tcp(listener) => {
                 let (socket, _) = SockRef::from(listener).accept()?;

@@ -1,8 +1,11 @@
 //! The listener goes away: nobody is accepted and then left alone.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 use crate::client::Over;
 use crate::live::PATIENCE;
@@ -75,6 +78,33 @@ fn without_descriptors_it_neither_spins_nor_stops() {
         .within_ms(700)
         .loses_nothing()
         .notes_that(&["short of descriptors "]);
+}
+
+/// Else whoever looks after it would take it for dead.
+#[test]
+fn without_descriptors_it_says_how_it_is() {
+    let directory = TempDir::new().expect("a directory for the socket");
+    let admin = directory.path().join("admin.sock");
+    let web = Web::new().descriptors(64);
+    let mut live = web.admin(&format!("unix:{}", admin.display())).start();
+    let crowd: Vec<_> = (0..100).map(|_| live.connect(Over::Http1)).collect();
+    let mut last = live.connect(Over::Http1);
+    last.ask("/");
+    for probe in ["/livez", "/readyz", "/livez"] {
+        let mut stream = UnixStream::connect(&admin).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        write!(stream, "GET {probe} HTTP/1.1\r\nhost: x\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    let waits = last.socket.set_nonblocking(true);
+    waits.expect("a socket");
+    let heard = last.socket.peek(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(heard, Err(ErrorKind::WouldBlock), "there was room");
+    drop(crowd);
+    live.stop();
+    live.finish().exits(0);
 }
 
 /// Each that ends makes room for one in the queue, and then there is none left again: that is no news.

@@ -74,6 +74,12 @@ impl Web {
         self
     }
 
+    pub(crate) fn admin(mut self, address: &str) -> Self {
+        self.arguments
+            .extend(["--admin".to_owned(), address.to_owned()]);
+        self
+    }
+
     pub(crate) fn lame_duck(mut self, lame_duck: &str) -> Self {
         self.arguments
             .extend(["--lame-duck".to_owned(), lame_duck.to_owned()]);
