@@ -6,11 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use adieu_load::{Load, Mode, Subject, Tally, Target};
+use adieu_load::{Load, Mode, Subject, Tally, Target, times};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use crate::support::{ADIEU, PATIENCE, Wrapper, children, kill, times};
+use crate::support::{ADIEU, PATIENCE, Wrapper, children, kill};
 
 /// One at a time, so that others wait in the queue; at SIGTERM it finishes the one it has and closes.
 const PLAIN: &str = r#"
@@ -64,7 +64,7 @@ async fn stop_by_script(flags: &[&str], script: &str) -> Tally {
     tally
 }
 
-async fn lost(count: u32, flags: &[&str]) -> (u64, u64) {
+async fn lost(count: usize, flags: &[&str]) -> (u64, u64) {
     let (mut lost, mut sent) = (0, 0);
     for _ in 0..count {
         let tally = stop_under_load(flags).await;

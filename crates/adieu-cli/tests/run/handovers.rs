@@ -1,11 +1,11 @@
 //! A service that hands over to a process of its own making, under `adieu run`.
 
-use adieu_load::Mode;
+use adieu_load::{Mode, times};
 use rustix::process::Signal;
 
 use crate::health::health;
 use crate::restarts_under_load::{load, nothing_failed};
-use crate::support::{Wrapper, built, children, kill, state, times};
+use crate::support::{Wrapper, built, children, kill, state};
 
 /// The pid that has taken over, as adieu says it.
 async fn taken_over(wrapper: &mut Wrapper) -> i32 {

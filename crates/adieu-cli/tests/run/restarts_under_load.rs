@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use adieu_load::{Load, Mode, Running, Target};
+use adieu_load::{Load, Mode, Running, Target, times};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
 use crate::restart::SERVER;
-use crate::support::{PATIENCE, Wrapper, built, is_reaped, state, times};
+use crate::support::{PATIENCE, Wrapper, built, is_reaped, state};
 
 /// Clients, as many as the issue of a busy evening.
 const CLIENTS: usize = 32;
@@ -43,7 +43,7 @@ fn pid_of(line: &str) -> i32 {
 }
 
 /// Restarts again and again; each generation prints a line that begins with `pid`.
-async fn restart(wrapper: &mut Wrapper, mut serving: i32, count: u32) {
+async fn restart(wrapper: &mut Wrapper, mut serving: i32, count: usize) {
     for _ in 0..count {
         wrapper.signal(Signal::HUP);
         let next = pid_of(&wrapper.line("pid ").await);
@@ -89,7 +89,7 @@ async fn a_broken_new_version() {
         "import time\ntime.sleep(1000)",
         "os.kill(os.getpid(), 11)",
     ];
-    for text in broken.iter().cycle().take(times(3, 20) as usize) {
+    for text in broken.iter().cycle().take(times(3, 20)) {
         write(&format!(
             "import os\nprint('broken', os.getpid(), flush=True)\n{text}"
         ));

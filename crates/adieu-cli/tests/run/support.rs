@@ -187,15 +187,6 @@ pub(crate) fn comes_true(patience: Duration, is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// How often something that takes long is done: a few times in the suite, often to convince.
-pub(crate) fn times(few: u32, many: u32) -> u32 {
-    if std::env::var_os("ADIEU_PROVE").is_some() {
-        many
-    } else {
-        few
-    }
-}
-
 /// Another program of the workspace: it lies beside ours, where the whole suite has been built, or is built now.
 pub(crate) fn built(name: &str) -> String {
     let folder = Path::new(ADIEU).parent().expect("a folder");
