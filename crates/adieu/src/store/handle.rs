@@ -26,6 +26,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Kept back from the drain, to say what was lost before the task is cut.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The same, to write the fallback file: a busy disk may take this long.
+const LAST_RESORT: Duration = Duration::from_secs(2);
 /// For those who come when the drain is over already.
 const AFTER_THE_DRAIN: Duration = Duration::from_millis(500);
 
@@ -264,6 +266,7 @@ impl StoreHandle {
         let begun = Instant::now();
         let mut time = Time {
             patience: begun + PATIENCE,
+            kept_back: None,
             last: None,
         };
         let (mut pause, mut tries) = (FIRST_PAUSE, 0_u32);
@@ -306,7 +309,12 @@ impl StoreHandle {
             .deadline()
             .and_then(|end| end.checked_duration_since(now));
         if let Some(left) = left.filter(|_| time.last.is_none()) {
-            let end = now + left.saturating_sub(LAST_WORDS.min(left / 4));
+            // Once for all tries: half of what is left each time would soon be nothing.
+            let kept_back = *time.kept_back.get_or_insert(match self.inner.fallback {
+                Some(_) => LAST_RESORT.min(left / 2),
+                None => LAST_WORDS.min(left / 4),
+            });
+            let end = now + left.saturating_sub(kept_back);
             let waited = timeout_at(end.min(time.patience), future.as_mut());
             if let Some(ended) = stop.until_cancelled(waited).await {
                 return ended.ok();
@@ -328,6 +336,8 @@ fn stamp() -> u64 {
 struct Time {
     /// While the service runs.
     patience: Instant,
+    /// How much of the drain is for what comes after the tries; settled by the first of them in a stop.
+    kept_back: Option<Duration>,
     /// When the drain is over; set by the first who notices.
     last: Option<Instant>,
 }

@@ -167,6 +167,31 @@ async fn a_store_that_stays_away_does_not_hold_the_stop() -> Result<(), BoxError
     Ok(())
 }
 
+/// Of the drain, seven seconds here, two are the disk's.
+#[tokio::test(start_paused = true)]
+async fn a_fallback_has_time_for_a_busy_disk() -> Result<(), BoxError> {
+    let folder = tempfile::TempDir::new()?;
+    let path = folder.path().to_owned();
+    let flaky = Flaky::default();
+    flaky.gone.store(true, Ordering::Relaxed);
+    let report = adieu::scope("patient")
+        .grace(Duration::from_secs(10))
+        .run(async |app: &mut App| {
+            let store = app.store(opened(flaky)).fallback(path).await?;
+            app.shutdown_handle().stop("enough");
+            app.task("saver", move |stop| async move {
+                stop.requested().await;
+                store.state("cursor").save(&cursor(1)).await.map(drop)
+            });
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert!(report.took() <= Duration::from_millis(5_100), "{report}");
+    assert!(report.took() >= Duration::from_secs(3), "{report}");
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_save_whose_answer_was_lost_is_recognised() -> Result<(), BoxError> {
     let flaky = Flaky::default();
