@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::wire::{Answer, Digest};
+use crate::finding::Finding;
+use crate::place::Place;
+use crate::stage::PATIENCE;
+use crate::wire::{Answer, Digest, Wire};
 
 /// What the same request was answered with, several times, before any stop.
 #[derive(Debug)]
@@ -55,6 +58,19 @@ enum Keeps {
 const DIGITS: u64 = 16;
 
 impl Reference {
+    /// Asks for this place, called so, twice before any stop; or why nothing can be held against what it answers.
+    pub(crate) async fn ask(place: &Place, path: &str) -> Result<Self, Finding> {
+        let request = place.request();
+        let answers = twice(|| Wire::ask_within(place, &request, PATIENCE * 3)).await;
+        let answers = answers
+            .map_err(|broken| Finding::failed(format!("{path} fails before any stop: {broken}")))?;
+        if let Some(answer) = answers.iter().find(|answer| answer.head.status >= 400) {
+            let status = answer.head.status;
+            return Err(Finding::skipped(format!("{path} answers {status}")));
+        }
+        Self::of(&answers).ok_or_else(|| Finding::skipped("no answer to compare with"))
+    }
+
     /// From at least one answer.
     pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
         let first = answers.first()?;

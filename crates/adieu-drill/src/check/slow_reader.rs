@@ -8,7 +8,7 @@ use super::{Spec, Trying};
 use crate::discover::LARGE;
 use crate::finding::Finding;
 use crate::place::without_query;
-use crate::reference::{Reference, twice};
+use crate::reference::Reference;
 use crate::report::Group;
 use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
@@ -64,22 +64,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .map_err(crate::CannotDrill::Usage)?;
     let path = without_query(path);
     let request = place.request();
-    let answers = match twice(|| Wire::ask_within(&place, &request, PATIENCE * 3)).await {
-        Ok(answers) => answers,
-        Err(broken) => {
-            return Ok(Finding::failed(format!(
-                "{path} fails before any stop: {broken}"
-            )));
-        }
-    };
-    if let Some(answer) = answers.iter().find(|answer| answer.head.status >= 400) {
-        return Ok(Finding::skipped(format!(
-            "{path} answers {}",
-            answer.head.status
-        )));
-    }
-    let Some(reference) = Reference::of(&answers).map(Reference::counting_numbers) else {
-        return Ok(Finding::skipped("no answer to compare with"));
+    let reference = match Reference::ask(&place, path).await {
+        Ok(reference) => reference.counting_numbers(),
+        Err(finding) => return Ok(finding),
     };
     if reference.length() <= LARGE {
         return Ok(Finding::skipped(format!(
