@@ -7,6 +7,7 @@
 //! and only the tests of how a page looks and behaves need it. Without one they skip themselves, and that is said.
 
 use std::env;
+use std::path::PathBuf;
 
 use crate::checkout::Checkout;
 use crate::command;
@@ -51,6 +52,25 @@ pub(crate) const FOR_TESTS: &[Need] = &[
         "nats-server",
         "stores and queues are tested on it",
     ),
+    Need::debian("strace", "strace", "the order of flushes is read with it"),
+    Need::debian("unshare", "util-linux", "namespaces are made with it"),
+    Need::debian("ip", "iproute2", "networks of namespaces are made with it"),
+    Need {
+        else_skipped: Some("the tests on systemd"),
+        ..Need::debian(
+            "systemd-socket-activate",
+            "systemd",
+            "services are run, watched and stopped by it",
+        )
+    },
+    Need {
+        else_skipped: Some("the tests on a docker engine"),
+        ..Need::debian(
+            "dockerd",
+            "docker.io",
+            "the image of deploy/ is built and stopped by it",
+        )
+    },
     Need::debian("tini", "tini", "`adieu run` is tested beside it"),
     Need::debian("dumb-init", "dumb-init", "`adieu run` is tested beside it"),
     Need {
@@ -162,7 +182,10 @@ fn is_met(checkout: &Checkout, need: &Need) -> bool {
 
 fn on_path(binary: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|directory| directory.join(binary).is_file())
+    // An ordinary user's PATH has no servers of the system.
+    env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|directory: PathBuf| directory.join(binary).is_file())
 }
 
 fn may_install(checkout: &Checkout) -> bool {

@@ -8,28 +8,37 @@ use std::process::Command;
 
 use crate::checkout::Checkout;
 use crate::command::{self, Overheard, Stream};
+use crate::python::Environment;
+use crate::skips::Skips;
 use crate::step::{Failure, Outcome};
 
 pub(crate) fn tests(checkout: &Checkout) -> Outcome {
+    let skips = Skips::begin(checkout)?;
+    let outcome = selected(checkout, &["--workspace", "--all-features"], &skips);
+    skips.conclude(outcome, crate::in_ci())
+}
+
+/// Runs the tests of these packages with these features.
+pub(crate) fn selected(checkout: &Checkout, selection: &[&str], skips: &Skips) -> Outcome {
+    let python = Environment::of(checkout);
     if command::succeeds(&mut checkout.cargo(["nextest", "--version"])) {
-        let mut words = vec![
-            "nextest",
-            "run",
-            "--workspace",
-            "--all-features",
-            "--no-fail-fast",
-        ];
+        let mut words = vec!["nextest", "run", "--no-fail-fast"];
+        words.extend(selection);
         words.extend(color(&io::stderr()));
-        let overheard = command::overhear(&mut checkout.cargo(words), Stream::Stderr)?;
+        let mut test = checkout.cargo(words);
+        let overheard = command::overhear(python.offer(skips.record(&mut test)), Stream::Stderr)?;
         return conclude(overheard, nextest_closing);
     }
-    println!("cargo-nextest is not installed: plain cargo test runs them");
+    println!(
+        "cargo-nextest is not installed: plain cargo test runs them, without a time-out for one that hangs"
+    );
     // The targets are those that cargo test takes by itself, without the doc tests.
-    let targets = ["--lib", "--bins", "--tests", "--examples"];
-    let mut words = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
-    words.extend(targets);
+    let mut words = vec!["test", "--no-fail-fast"];
+    words.extend(["--lib", "--bins", "--tests", "--examples"]);
+    words.extend(selection);
     words.extend(color(&io::stdout()));
-    let overheard = command::overhear(&mut checkout.cargo(words), Stream::Stdout)?;
+    let mut test = checkout.cargo(words);
+    let overheard = command::overhear(python.offer(skips.record(&mut test)), Stream::Stdout)?;
     conclude(overheard, cargo_closing)
 }
 

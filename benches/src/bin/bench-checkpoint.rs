@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use adieu::{FileStore, StoreHandle};
+use adieu::state::{FileStore, StoreHandle};
 use adieu_bench::{Duel, Finding, Unit, rounds};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;

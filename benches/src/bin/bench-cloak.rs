@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use adieu_bench::{Finding, Unit, rounds};
-use adieu_load::{Load, Mode, Subject, Target};
+use adieu_load::{Load, Mode, Target};
+use adieu_testkit::ChildProcess;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -86,7 +87,7 @@ impl Server {
             .replace("{port}", &address.port().to_string())
             .replace("{dir}", &scratch.display().to_string());
         let words = format!("run --quiet {} {flag} -- {command}", self.options);
-        let mut subject = Subject::start(adieu, words.split_whitespace())?;
+        let mut subject = ChildProcess::start(adieu, words.split_whitespace())?;
         let target = Target::tcp(address);
         target.reachable(PATIENCE).await?;
         let load = Load::http1(target, "/")

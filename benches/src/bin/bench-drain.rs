@@ -8,7 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use adieu_bench::{Finding, Unit, rounds};
-use adieu_load::{Load, Mode, Subject, Target};
+use adieu_load::{Load, Mode, Target};
+use adieu_testkit::ChildProcess;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -96,14 +97,14 @@ fn servers() -> Vec<Server> {
 }
 
 impl Server {
-    async fn start(&self) -> io::Result<(Subject, SocketAddr)> {
+    async fn start(&self) -> io::Result<(ChildProcess, SocketAddr)> {
         let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = free.local_addr()?;
         drop(free);
         let command = self.command.replace("{port}", &address.port().to_string());
         let mut words = command.split_whitespace();
         let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
-        let subject = Subject::start(program, words)?;
+        let subject = ChildProcess::start(program, words)?;
         Target::tcp(address).reachable(HELD).await?;
         Ok((subject, address))
     }

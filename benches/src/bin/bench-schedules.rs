@@ -156,7 +156,7 @@ fn ours() -> Shown {
         })
         .on_notice(move |notice| {
             let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
-            if *notice == adieu::Notice::Running
+            if *notice == adieu::report::Notice::Running
                 && let Some(running) = running.take()
             {
                 let _ = running.send(());

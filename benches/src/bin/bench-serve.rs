@@ -4,7 +4,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use adieu::{App, Conn};
+use adieu::App;
+use adieu::net::Conn;
 use adieu_bench::{Child, Finding, Question, Served, Unit, ask, best, linger, rounds};
 use axum::Router;
 use axum::routing::get;

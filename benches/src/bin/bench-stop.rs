@@ -96,7 +96,7 @@ fn service(tasks: u32) -> Duration {
     let (tell, told) = oneshot::channel();
     let report = adieu::service("bench")
         .worker_threads(THREADS)
-        .print(adieu::Print::Never)
+        .print(adieu::report::PrintReport::Never)
         .run(async |app| {
             let shutdown = app.shutdown_handle();
             app.task("driver", move |stop| async move {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use adieu::{NatsStore, PostgresStore, RedisStore, Store, StoreHandle};
+use adieu::state::{NatsStore, PostgresStore, RedisStore, Store, StoreHandle};
 use adieu_bench::{Duel, Finding, Stopwatch, Unit, rounds};
 use async_nats::jetstream::kv;
 use serde::{Deserialize, Serialize};

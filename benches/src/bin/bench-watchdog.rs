@@ -29,7 +29,7 @@ fn service(watchdog: Option<Duration>) -> Duration {
     let (tell, told) = oneshot::channel();
     let report = adieu::service("bench")
         .worker_threads(2)
-        .print(adieu::Print::Never)
+        .print(adieu::report::PrintReport::Never)
         .watchdog(watchdog)
         .run(async |app| {
             app.task("driver", move |stop| async move {

@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use crate::callgraph::{FileSummary, Modules};
 use crate::config::Config;
 use crate::deploy::{self, Manifest, Programs};
 use crate::depth;
 use crate::finding::{Finding, Notice};
-use crate::program::{Modules, Unit};
+use crate::fix::Applicability;
+use crate::role::{self, Role, TestCode};
 use crate::rule::{self, Selection};
-use crate::source;
+use crate::severity::Severity;
+use crate::source::Texts;
 use crate::suppress::{self, Ignore};
-use crate::walk::{self, Kind, SourceFile};
+use crate::walk::{self, Kind, SourceFile, Walk};
 use crate::{python, rust};
 
 /// What to check, and how.
@@ -45,8 +48,8 @@ pub struct Outcome {
 
 /// What one file turned into.
 enum Read {
-    Python(Unit),
-    Rust(Unit),
+    Python(FileSummary),
+    Rust(FileSummary),
     Deploy(Manifest),
     Failed(Finding),
     Nothing,
@@ -55,20 +58,31 @@ enum Read {
 /// Checks all paths. `progress` hears how many of how many files are read; it is called from
 /// several threads.
 pub fn check(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
-    // Deep trees recurse deeply; a pool of our own has the stacks for it.
-    let pool = rayon::ThreadPoolBuilder::new()
-        .stack_size(depth::STACK)
-        .build();
-    match pool {
-        Ok(pool) => pool.install(|| run(request, progress)),
-        Err(_) => run(request, progress),
-    }
+    check_with(request, &Texts::default(), progress)
 }
 
-fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
-    let walked = walk::walk(&request.paths, &request.config);
+/// The same, with texts that stand in for some of the files.
+pub(crate) fn check_with(
+    request: &Request,
+    texts: &Texts,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Outcome {
+    let walk_and_run = || {
+        let walked = walk::walk(&request.paths, &request.config);
+        run(request, walked, texts, progress)
+    };
+    depth::on_deep_stacks(walk_and_run)
+}
+
+/// Checks these files.
+pub(crate) fn run(
+    request: &Request,
+    walked: Walk,
+    texts: &Texts,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Outcome {
     let mut modules = Modules::default();
-    let crates = rust::Crates::discover(&walked.files, &mut modules);
+    let crates = rust::Crates::discover(&walked.files, texts, &mut modules);
     let ids: Vec<u32> = walked
         .files
         .iter()
@@ -86,7 +100,7 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
         .par_iter()
         .zip(&ids)
         .map(|(file, id)| {
-            let read = read(request, file, *id, &modules, &crates);
+            let read = read(request, texts, file, *id, &modules, &crates);
             // Only a counter for people: no other memory hangs on it.
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             read
@@ -98,8 +112,8 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
     let (mut pythons, mut rusts, mut manifests) = (Vec::new(), Vec::new(), Vec::new());
     for read in reads {
         match read {
-            Read::Python(unit) => pythons.push(unit),
-            Read::Rust(unit) => rusts.push(unit),
+            Read::Python(summary) => pythons.push(summary),
+            Read::Rust(summary) => rusts.push(summary),
             Read::Deploy(manifest) => manifests.push(manifest),
             Read::Failed(finding) => found.push(finding),
             Read::Nothing => {}
@@ -111,10 +125,13 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
     );
     found.append(&mut of_python);
     found.append(&mut of_rust);
-    for unit in pythons.iter_mut().chain(&mut rusts) {
-        found.append(&mut unit.findings);
-        if !unit.ignores.is_empty() {
-            ignores.push((Arc::clone(&unit.path), std::mem::take(&mut unit.ignores)));
+    for summary in pythons.iter_mut().chain(&mut rusts) {
+        found.append(&mut summary.findings);
+        if !summary.ignores.is_empty() {
+            ignores.push((
+                Arc::clone(&summary.path),
+                std::mem::take(&mut summary.ignores),
+            ));
         }
     }
     let mut notices = walked.notices;
@@ -126,6 +143,8 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
     notices.extend(deployed.notices);
     ignores.extend(deployed.ignores);
 
+    lower_what_stands_aside(request, &walked.files, &mut found);
+    lower_all_but_one_way(&mut found);
     let findings = settle(request, found, ignores);
     notices.sort();
     notices.dedup();
@@ -134,6 +153,58 @@ fn run(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
         notices,
         missing: walked.missing,
         files: total,
+    }
+}
+
+/// One call that blocks is one thing to mend, however many ways lead to it: the shortest way keeps
+/// its severity, the others are notes.
+fn lower_all_but_one_way(found: &mut [Finding]) {
+    let rank = |finding: &Finding| {
+        let place = (Arc::clone(&finding.path), finding.place);
+        (
+            std::cmp::Reverse(finding.severity),
+            finding.trace.len(),
+            place,
+        )
+    };
+    let end = |finding: &Finding| match finding.trace.as_slice() {
+        [_, .., last] => Some((finding.code, Arc::clone(&last.path), last.place)),
+        _ => None,
+    };
+    let mut best = rustc_hash::FxHashMap::default();
+    for finding in found.iter() {
+        if let Some(end) = end(finding) {
+            let own = rank(finding);
+            let best = best.entry(end).or_insert_with(|| own.clone());
+            if own < *best {
+                *best = own;
+            }
+        }
+    }
+    for finding in found {
+        let is_best = end(finding).is_none_or(|end| best.get(&end) == Some(&rank(finding)));
+        if !is_best {
+            finding.severity = Severity::Note;
+        }
+    }
+}
+
+fn aside(role: Role, mut summary: FileSummary) -> FileSummary {
+    summary.facts.is_aside |= role == Role::Aside;
+    summary
+}
+
+/// What is found in an example, a script or a tool of the developers is a note.
+fn lower_what_stands_aside(request: &Request, files: &[SourceFile], found: &mut [Finding]) {
+    let aside: rustc_hash::FxHashSet<&str> = files
+        .iter()
+        .filter(|file| role::of(&file.shown_below(&request.paths)) == Role::Aside)
+        .map(|file| &*file.shown)
+        .collect();
+    for finding in found {
+        if aside.contains(&*finding.path) {
+            finding.severity = Severity::Note;
+        }
     }
 }
 
@@ -171,6 +242,7 @@ fn settle(
 
 fn read(
     request: &Request,
+    texts: &Texts,
     file: &SourceFile,
     id: u32,
     modules: &Modules,
@@ -179,10 +251,14 @@ fn read(
     if file.kind == Kind::CargoManifest {
         return Read::Nothing;
     }
-    let text = match source::read(&file.path) {
+    let role = role::of(&file.shown_below(&request.paths));
+    let tests = TestCode::of(role, request.config.tests);
+    let text = match texts.read(file) {
         Ok(text) => text,
         // Of files that only might be ours, nobody asked.
         Err(_) if file.kind == Kind::Yaml || file.kind == Kind::Script => return Read::Nothing,
+        // What a test is given may be broken on purpose.
+        Err(_) if tests == TestCode::WholeFile => return Read::Nothing,
         Err(error) => {
             return Read::Failed(Finding::new(
                 &file.shown,
@@ -192,20 +268,15 @@ fn read(
             ));
         }
     };
-    let is_test = !request.config.tests && python::is_test_file(&file.shown_below(&request.paths));
     let folder = file.shown.rsplit_once('/').map_or("", |(folder, _)| folder);
     match file.kind {
-        Kind::Python => Read::Python(python::extract(
-            &text,
-            &file.shown,
-            folder,
-            id,
-            modules,
-            is_test,
+        Kind::Python => Read::Python(aside(
+            role,
+            python::extract(&text, &file.shown, folder, id, modules, tests),
         )),
-        Kind::Rust => {
-            rust::extract(&text, &file.shown, crates, is_test).map_or(Read::Nothing, Read::Rust)
-        }
+        Kind::Rust => rust::extract(&text, &file.shown, crates, tests)
+            .map_or(Read::Nothing, |summary| Read::Rust(aside(role, summary))),
+        _ if tests == TestCode::WholeFile => Read::Nothing,
         kind => deploy::read(kind, &text, &file.shown).map_or(Read::Nothing, Read::Deploy),
     }
 }
@@ -227,12 +298,24 @@ impl SourceFile {
 }
 
 impl Outcome {
-    /// Findings that have a repair.
+    /// Takes out what is less than that, and says how many there were.
+    pub fn leave_out_below(&mut self, least: Severity) -> usize {
+        let before = self.findings.len();
+        self.findings.retain(|finding| finding.severity >= least);
+        before - self.findings.len()
+    }
+
+    /// Findings that have a repair of this kind.
     #[must_use]
-    pub fn fixable(&self) -> usize {
+    pub fn fixable(&self, kind: Applicability) -> usize {
         self.findings
             .iter()
-            .filter(|finding| finding.fix.is_some())
+            .filter(|finding| {
+                finding
+                    .fix
+                    .as_ref()
+                    .is_some_and(|fix| fix.applicability == kind)
+            })
             .count()
     }
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::finding::Finding;
+use crate::report;
 use crate::rule::{Rule, is_meant};
+use crate::source::Lines;
+use crate::tree::Inside;
 use crate::walk;
 
 /// The settings of a project. Each has a default; none is needed.
@@ -44,7 +47,13 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.message.trim_end())
+        let path = self.path.to_string_lossy();
+        write!(
+            f,
+            "{}: {}",
+            report::plain(&path),
+            report::plain(&self.message)
+        )
     }
 }
 
@@ -61,25 +70,22 @@ struct Tools {
 }
 
 impl Config {
-    /// The settings in this file.
+    /// The settings in a file that the user names.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        // The user's own choice: a link, or what a shell puts there for `<(…)`, is followed.
+        Config::from_bytes(path, std::fs::read(path))
+    }
+
+    fn from_bytes(path: &Path, bytes: io::Result<Vec<u8>>) -> Result<Config, ConfigError> {
         let fail = |message: String| ConfigError {
             path: path.to_owned(),
             message,
         };
-        let text =
-            fs::read_to_string(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
+        let bytes = bytes.map_err(|error| fail(format!("cannot be read: {error}")))?;
         let is_pyproject = path
             .file_name()
             .is_some_and(|name| name == "pyproject.toml");
-        let parsed = if is_pyproject {
-            let file: Pyproject = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
-            let table = file.tool.and_then(|tools| tools.adieu).unwrap_or_default();
-            table.try_into::<Config>()
-        } else {
-            toml::from_str::<Config>(&text)
-        };
-        let mut config = parsed.map_err(|error| fail(error.to_string()))?;
+        let mut config = Config::parse(&bytes, is_pyproject).map_err(fail)?;
         // A baseline is named relative to the file that names it.
         config.baseline = config.baseline.map(|baseline| match path.parent() {
             Some(folder) if baseline.is_relative() && !folder.as_os_str().is_empty() => {
@@ -91,22 +97,60 @@ impl Config {
         Ok(config)
     }
 
+    /// The settings in the bytes of a file.
+    #[doc(hidden)]
+    pub fn parse(bytes: &[u8], is_pyproject: bool) -> Result<Config, String> {
+        let text = str::from_utf8(bytes).map_err(|error| format!("is not UTF-8: {error}"))?;
+        let explain = |error: toml::de::Error| {
+            let place = error.span().map(|span| {
+                let place = Lines::new(text).place(text, span.start);
+                format!("line {}, column {}: ", place.line, place.column)
+            });
+            // The words alone: the excerpt would repeat the file line by line.
+            format!("{}{}", place.unwrap_or_default(), error.message())
+        };
+        if is_pyproject {
+            let file: Pyproject = toml::from_str(text).map_err(explain)?;
+            let table = file.tool.and_then(|tools| tools.adieu).unwrap_or_default();
+            table.try_into::<Config>().map_err(explain)
+        } else {
+            toml::from_str::<Config>(text).map_err(explain)
+        }
+    }
+
     /// The settings for a path: the nearest `adieu.toml`, or `pyproject.toml` with `[tool.adieu]`,
     /// in its folder or above. None is as good as an empty one.
+    ///
+    /// A link is not followed: it comes with a repository, and an error message would quote what
+    /// it leads to. A linked `adieu.toml` is an error, a linked `pyproject.toml` is passed over.
     pub fn find(start: &Path) -> Result<Config, ConfigError> {
         let Ok(start) = std::path::absolute(start) else {
             return Ok(Config::default());
         };
         for folder in start.ancestors() {
             let own = folder.join("adieu.toml");
-            if own.is_file() {
-                return Config::read(&own);
+            match std::fs::symlink_metadata(&own) {
+                Ok(found) if found.is_symlink() => {
+                    return Err(ConfigError {
+                        message: "is a symbolic link and was not followed; name what it leads to \
+                                  with `--config FILE`"
+                            .to_owned(),
+                        path: own,
+                    });
+                }
+                Ok(found) if found.is_file() => {
+                    let bytes = Inside::named(&own).and_then(|file| file.read());
+                    return Config::from_bytes(&own, bytes);
+                }
+                _ => {}
             }
             let shared = folder.join("pyproject.toml");
-            let mentioned =
-                fs::read_to_string(&shared).is_ok_and(|text| text.contains("[tool.adieu"));
+            let bytes = Inside::named(&shared).and_then(|file| file.read());
+            let mentioned = bytes
+                .as_ref()
+                .is_ok_and(|bytes| memchr::memmem::find(bytes, b"[tool.adieu").is_some());
             if mentioned {
-                return Config::read(&shared);
+                return Config::from_bytes(&shared, bytes);
             }
         }
         Ok(Config::default())

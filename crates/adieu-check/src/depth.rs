@@ -9,6 +9,14 @@ pub(crate) const DEEPEST: usize = 8_000;
 /// Stack of a worker thread. Only the pages in use are real memory.
 pub(crate) const STACK: usize = 512 * 1024 * 1024;
 
+/// Runs this on threads whose stacks hold the deepest tree.
+pub(crate) fn on_deep_stacks<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    match rayon::ThreadPoolBuilder::new().stack_size(STACK).build() {
+        Ok(pool) => pool.install(run),
+        Err(_) => run(),
+    }
+}
+
 /// Whose strings and comments to step over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Syntax {

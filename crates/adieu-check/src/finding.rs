@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::fix::Fix;
 use crate::rule::Code;
+use crate::severity::Severity;
 
 /// A place in a file. Lines and columns count from one; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -49,6 +50,8 @@ pub struct Finding {
     pub place: Place,
     /// The rule.
     pub code: Code,
+    /// How much it matters.
+    pub severity: Severity,
     /// What is wrong and what to do instead.
     pub message: String,
     /// The way down from the call to the cause; empty when the call is the cause.
@@ -69,10 +72,17 @@ impl Finding {
             path: Arc::clone(path),
             place,
             code,
+            severity: code.rule().map_or(Severity::Warning, |rule| rule.severity),
             message: message.into(),
             trace: Vec::new(),
             fix: None,
         }
+    }
+
+    /// With what it matters at its place, in the place of what its rule says.
+    pub(crate) fn rated(mut self, severity: Severity) -> Finding {
+        self.severity = severity;
+        self
     }
 
     pub(crate) fn with_fix(mut self, fix: Option<Fix>) -> Finding {

@@ -9,30 +9,39 @@
 //!
 //! 1. [`walk`](crate::Request) finds the files, as git sees them;
 //! 2. `python`, `rust` and `deploy` read each file, in parallel, into a small summary;
-//! 3. `program` links the summaries and spreads what blocks from callee to caller;
+//! 3. `callgraph` links the summaries and spreads what blocks from callee to caller;
 //! 4. ignore comments, the [`Selection`] and the [`Baseline`] decide what is said;
 //! 5. [`report`] says it.
 
 mod baseline;
+mod callgraph;
 mod check;
 mod config;
 mod deploy;
 mod depth;
 mod finding;
 mod fix;
-mod program;
+mod fuzz;
 mod python;
+mod repair;
 pub mod report;
+mod role;
 mod rule;
 mod rust;
+mod severity;
 mod source;
 mod suppress;
+mod tree;
 mod walk;
 
-pub use baseline::{Baseline, BaselineError};
+pub use baseline::{Baseline, BaselineError, BaselineFile};
 pub use check::{Outcome, Request, check};
 pub use config::{Config, ConfigError};
 pub use finding::{Finding, Notice, Place, Step};
-pub use fix::{Fix, apply as apply_fixes, apply_to_file};
+pub use fix::{Applicability, Fix};
+#[doc(hidden)]
+pub use fuzz::check_text;
+pub use repair::{Change, Repaired, Repairs};
 pub use rule::{Code, Rule, Selection, UnknownRules};
+pub use severity::Severity;
 pub use source::LARGEST_FILE;

@@ -1,10 +1,14 @@
 //! Reading one file: size, encoding, lines.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::finding::Place;
+use crate::tree;
+use crate::walk::SourceFile;
 
 /// Larger files are generated; reading one would cost more than all others together.
 pub const LARGEST_FILE: u64 = 8 * 1024 * 1024;
@@ -38,9 +42,9 @@ impl Unreadable {
     }
 }
 
-/// Reads a file as text, or says why not. A byte order mark is dropped.
+/// Reads a file as text, or says why not. A byte order mark is dropped. A link is not followed.
 pub(crate) fn read(path: &Path) -> Result<String, Unreadable> {
-    let file = File::open(path).map_err(Unreadable::Io)?;
+    let file = tree::open(path).map_err(Unreadable::Io)?;
     let size = file.metadata().map_err(Unreadable::Io)?.len();
     if size > LARGEST_FILE {
         return Err(Unreadable::TooLarge(size));
@@ -50,6 +54,11 @@ pub(crate) fn read(path: &Path) -> Result<String, Unreadable> {
     file.take(LARGEST_FILE + 1)
         .read_to_end(&mut bytes)
         .map_err(Unreadable::Io)?;
+    decode(bytes)
+}
+
+/// The text of a file's bytes, as [`read`] takes them.
+pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, Unreadable> {
     if bytes.len() as u64 > LARGEST_FILE {
         return Err(Unreadable::TooLarge(bytes.len() as u64));
     }
@@ -62,6 +71,27 @@ pub(crate) fn read(path: &Path) -> Result<String, Unreadable> {
         Some(rest) => rest.to_owned(),
         None => text,
     })
+}
+
+/// Where the texts come from: the disk, or what stands in for a file before it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    held: FxHashMap<Arc<str>, Vec<u8>>,
+}
+
+impl Texts {
+    /// Takes these bytes for the file of this shown path.
+    pub(crate) fn hold(&mut self, shown: &Arc<str>, bytes: Vec<u8>) {
+        self.held.insert(Arc::clone(shown), bytes);
+    }
+
+    /// The text of a file.
+    pub(crate) fn read(&self, file: &SourceFile) -> Result<String, Unreadable> {
+        match self.held.get(&file.shown) {
+            Some(bytes) => decode(bytes.clone()),
+            None => read(&file.path),
+        }
+    }
 }
 
 /// Where the lines of a text start.

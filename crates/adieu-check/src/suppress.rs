@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::finding::{Finding, Place};
-use crate::fix::Fix;
+use crate::fix::{Applicability, Fix};
 use crate::rule::{self, Rule};
 use crate::source::Lines;
 
@@ -19,8 +19,9 @@ pub(crate) struct Ignore {
     line: u32,
     rules: Vec<String>,
     has_reason: bool,
-    /// Removes the comment, and its line if nothing else is on it.
-    removal: Range<usize>,
+    /// Removes the comment, and its line if nothing else is on it. None where that could take
+    /// more than the comment.
+    removal: Option<Range<usize>>,
 }
 
 /// The ignores among the comments of a file.
@@ -45,7 +46,12 @@ pub(crate) fn read_lines(source: &str, lines: &Lines, marker: &str) -> Vec<Ignor
         }
     }
     comments.dedup();
-    read_all(source, lines, comments.into_iter())
+    let mut ignores = read_all(source, lines, comments.into_iter());
+    for ignore in &mut ignores {
+        // The mark may stand in a string, which only a parser of the language could tell.
+        ignore.removal = None;
+    }
+    ignores
 }
 
 fn read(source: &str, lines: &Lines, range: Range<usize>) -> Option<Ignore> {
@@ -82,7 +88,8 @@ fn read(source: &str, lines: &Lines, range: Range<usize>) -> Option<Ignore> {
             .filter(|rule| !rule.is_empty())
             .collect(),
         has_reason: reason.chars().filter(|c| c.is_alphanumeric()).count() >= 3,
-        removal,
+        // Behind the reason another tool may have its own: `# type: ignore`.
+        removal: (!reason.contains('#') && !reason.contains("//")).then_some(removal),
     })
 }
 
@@ -128,7 +135,7 @@ pub(crate) fn apply(path: &Arc<str>, ignores: &[Ignore], findings: &mut Vec<Find
             .find(|word| !Rule::ALL.iter().any(|rule| rule::is_meant(rule, word)));
         if let Some(word) = unknown {
             let message =
-                format!("`{word}` is no rule; `adieu check --explain RULE` knows them all");
+                format!("`{word}` is not a rule; `adieu check --explain RULE` knows them all");
             findings.push(Finding::new(
                 path,
                 ignore.place,
@@ -149,14 +156,15 @@ pub(crate) fn apply(path: &Arc<str>, ignores: &[Ignore], findings: &mut Vec<Find
                 "nothing here breaks {}: remove the comment",
                 ignore.rules.join(", ")
             );
-            let fix = Fix {
-                start: ignore.removal.start,
-                end: ignore.removal.end,
+            let fix = ignore.removal.clone().map(|removal| Fix {
+                start: removal.start,
+                end: removal.end,
                 text: String::new(),
-            };
-            findings.push(
-                Finding::new(path, ignore.place, rule::UNUSED_IGNORE, message).with_fix(Some(fix)),
-            );
+                applicability: Applicability::Safe,
+                import: None,
+            });
+            findings
+                .push(Finding::new(path, ignore.place, rule::UNUSED_IGNORE, message).with_fix(fix));
         } else if !ignore.has_reason {
             let message = "say behind the bracket why this is right here";
             findings.push(Finding::new(

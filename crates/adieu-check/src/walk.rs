@@ -1,5 +1,7 @@
 //! Which files there are, as git sees them, and what each one is.
 
+mod ignored;
+
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
@@ -41,52 +43,99 @@ pub(crate) struct Walk {
 }
 
 /// Walks all paths. Excluded files are left out unless they are named themselves.
+///
+/// No link below a named path is followed. What a link leads to inside is met under its own name;
+/// a link that leads out is said and left.
 pub(crate) fn walk(paths: &[PathBuf], config: &Config) -> Walk {
     let exclude = Exclude {
         patterns: patterns(&config.exclude),
         config,
     };
+    let roots: Vec<PathBuf> = paths
+        .iter()
+        .filter_map(|root| std::fs::canonicalize(root).ok())
+        .collect();
     let mut walk = Walk::default();
     for root in paths {
-        if std::fs::symlink_metadata(root).is_err() {
+        let Ok(found) = std::fs::symlink_metadata(root) else {
             walk.missing.push(root.clone());
             continue;
-        }
-        let mut builder = WalkBuilder::new(root);
-        builder
-            .require_git(false)
-            .follow_links(true)
-            .filter_entry(|entry| {
-                entry.depth() == 0
-                    || !entry.file_type().is_some_and(|kind| kind.is_dir())
-                    || !is_generated(entry.path())
-            });
+        };
+        // A link that is named is the user's own: it is followed, and nothing below it is.
+        let named_link = found.is_symlink().then(|| std::fs::canonicalize(root));
+        let start = match named_link {
+            None => root.clone(),
+            Some(Ok(real)) if real.is_dir() => root.join(""),
+            Some(Ok(real)) => {
+                walk.take(met_file(root, real, true, &exclude));
+                continue;
+            }
+            Some(Err(_)) => {
+                walk.missing.push(root.clone());
+                continue;
+            }
+        };
         let (send, receive) = mpsc::channel();
+        let mut builder = WalkBuilder::new(&start);
+        builder.require_git(false).follow_links(false);
+        let ignored = ignored::Root::new(&start);
+        if let Some(notice) = ignored.own() {
+            builder.ignore(false).git_ignore(false).parents(false);
+            walk.notices.push(notice);
+        }
+        let said = send.clone();
+        builder.filter_entry(move |entry| {
+            if entry.depth() == 0 || !entry.file_type().is_some_and(|kind| kind.is_dir()) {
+                return true;
+            }
+            if let Some(notice) = ignored.below(entry.path()) {
+                // The receiver outlives the walk.
+                let _ = said.send(Met::Notice(notice));
+                return false;
+            }
+            !is_generated(entry.path())
+        });
         builder
             .threads(rayon::current_num_threads())
             .build_parallel()
             .run(|| {
                 let send = send.clone();
-                let exclude = &exclude;
+                let (exclude, roots) = (&exclude, &roots);
                 Box::new(move |entry| {
                     // The receiver outlives the walk.
-                    if let Some(met) = meet(entry, exclude) {
+                    if let Some(met) = meet(entry, exclude, roots) {
                         let _ = send.send(met);
                     }
                     WalkState::Continue
                 })
             });
-        drop(send);
+        drop((send, builder));
         for met in receive {
-            match met {
-                Met::File(file) => walk.files.push(file),
-                Met::Notice(notice) => walk.notices.push(notice),
-            }
+            walk.take(Some(met));
         }
     }
     walk.files.sort_by(|a, b| a.shown.cmp(&b.shown));
     walk.files.dedup_by(|a, b| a.shown == b.shown);
     walk
+}
+
+impl Walk {
+    /// A file of this path, if it is one that is checked.
+    pub(crate) fn file(path: PathBuf) -> Option<SourceFile> {
+        Some(SourceFile {
+            kind: kind_of(&path, false)?,
+            shown: shown(&path).into(),
+            path,
+        })
+    }
+
+    fn take(&mut self, met: Option<Met>) {
+        match met {
+            Some(Met::File(file)) => self.files.push(file),
+            Some(Met::Notice(notice)) => self.notices.push(notice),
+            None => {}
+        }
+    }
 }
 
 enum Met {
@@ -110,32 +159,61 @@ impl Exclude<'_> {
     }
 }
 
-fn meet(entry: Result<DirEntry, ignore::Error>, exclude: &Exclude<'_>) -> Option<Met> {
+fn meet(
+    entry: Result<DirEntry, ignore::Error>,
+    exclude: &Exclude<'_>,
+    roots: &[PathBuf],
+) -> Option<Met> {
     let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return Some(Met::Notice(notice(&error))),
     };
-    let named = entry.depth() == 0;
-    if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+    let kind = entry.file_type()?;
+    if kind.is_symlink() {
+        return met_link(entry.path(), exclude, roots);
+    }
+    if !kind.is_file() {
         return None;
     }
-    let Some(kind) = kind_of(entry.path(), named) else {
+    let named = entry.depth() == 0;
+    let path = entry.into_path();
+    met_file(&path, path.clone(), named, exclude)
+}
+
+/// A file, as it is shown and where it is read.
+fn met_file(as_found: &Path, path: PathBuf, named: bool, exclude: &Exclude<'_>) -> Option<Met> {
+    let Some(kind) = kind_of(as_found, named) else {
         // Nobody asked for the others.
         return named.then(|| {
             Met::Notice(Notice {
-                path: shown(entry.path()).into(),
+                path: shown(as_found).into(),
                 message: "is no kind of file that is checked".to_owned(),
             })
         });
     };
-    let shown = shown(entry.path());
+    let shown = shown(as_found);
     if !named && exclude.has(&shown) {
         return None;
     }
     Some(Met::File(SourceFile {
-        path: entry.into_path(),
+        path,
         shown: shown.into(),
         kind,
+    }))
+}
+
+/// A link below a named folder. Only where it ends is looked up, and nothing there is opened.
+fn met_link(path: &Path, exclude: &Exclude<'_>, roots: &[PathBuf]) -> Option<Met> {
+    let target = std::fs::canonicalize(path).ok()?;
+    let is_ours = target.is_dir() || kind_of(path, false).is_some();
+    if !is_ours || roots.iter().any(|root| target.starts_with(root)) || exclude.has(&shown(path)) {
+        return None;
+    }
+    Some(Met::Notice(Notice {
+        path: shown(path).into(),
+        message: "is a symbolic link out of what is checked and was not followed; name what it \
+                  leads to if that is to be checked too"
+            .to_owned(),
     }))
 }
 
@@ -175,12 +253,6 @@ fn notice(error: &ignore::Error) -> Notice {
 fn inner(error: &ignore::Error) -> String {
     match error {
         ignore::Error::WithDepth { err, .. } | ignore::Error::WithPath { err, .. } => inner(err),
-        ignore::Error::Loop { ancestor, .. } => {
-            format!(
-                "is a symbolic link back to {}; it was not followed",
-                ancestor.display()
-            )
-        }
         ignore::Error::Io(error) => format!("cannot be read: {error}"),
         other => other.to_string(),
     }
@@ -190,7 +262,6 @@ fn path_of(error: &ignore::Error) -> Option<&Path> {
     match error {
         ignore::Error::WithDepth { err, .. } => path_of(err),
         ignore::Error::WithPath { path, .. } => Some(path),
-        ignore::Error::Loop { child, .. } => Some(child),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ const SHOP: &str = "use std::time::Duration;
 
 const GRACE: Duration = Duration::from_secs(45);
 
-fn main() -> adieu::Exit {
+fn main() -> adieu::report::Exit {
     adieu::service(\"shop\").lame_duck(Duration::from_secs(5)).grace(GRACE).run(setup)
 }
 ";

@@ -6,10 +6,11 @@ mod demo;
 mod drill;
 mod health;
 mod interrupt;
+mod one_command;
 mod output;
-#[cfg_attr(not(target_os = "linux"), path = "run_elsewhere.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "run_unsupported.rs")]
 mod run;
-mod show;
+mod ui;
 
 use std::process::ExitCode;
 
@@ -23,7 +24,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    run::before_anything();
+    if std::env::args_os().nth(1).is_some_and(|word| word == "run") {
+        run::catch_signals_early();
+    }
     match cli::Cli::read().command {
         cli::Command::Check(args) => check::run(&args),
         cli::Command::Demo(args) => demo::run(&args),

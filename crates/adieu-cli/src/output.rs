@@ -6,24 +6,27 @@ use std::process::ExitCode;
 
 /// How a command ended. The numbers are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ExitKind {
     /// Nothing to complain about.
     Clean,
     /// Something was found.
     Findings,
     /// The command was not understood, or cannot do what was asked.
     Usage,
+    /// Nothing was judged, so nothing can be said.
+    NotJudged,
     /// The program under drill could not be started.
     NoStart,
 }
 
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> ExitCode {
+impl From<ExitKind> for ExitCode {
+    fn from(ending: ExitKind) -> ExitCode {
         ExitCode::from(match ending {
-            Ending::Clean => 0,
-            Ending::Findings => 1,
-            Ending::Usage => 2,
-            Ending::NoStart => 4,
+            ExitKind::Clean => 0,
+            ExitKind::Findings => 1,
+            ExitKind::Usage => 2,
+            ExitKind::NotJudged => 3,
+            ExitKind::NoStart => 4,
         })
     }
 }

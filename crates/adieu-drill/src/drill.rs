@@ -5,18 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::CannotDrill;
-use crate::process::{Launch, Ready};
+use crate::endpoint::Endpoint;
+use crate::process::{Launch, Placeholders, Ready, StopSignal};
 use crate::progress::{Progress, Silent};
-use crate::report::{Level, Report};
-use crate::run;
-use crate::select;
-use crate::signal::StopSignal;
+use crate::report::Level;
 
 /// A drill about to be held.
 ///
 /// ```no_run
-/// # async fn example() -> Result<(), adieu_drill::CannotDrill> {
+/// # async fn example() -> Result<(), adieu_drill::DrillError> {
 /// use adieu_drill::{Drill, report::Verdict};
 ///
 /// let report = Drill::command(["target/debug/server", "--port", "{port}"])
@@ -46,6 +43,7 @@ pub struct Drill {
     pub(crate) level: Level,
     pub(crate) only: Vec<String>,
     pub(crate) skip: Vec<String>,
+    pub(crate) require: Vec<String>,
     pub(crate) thresholds: Vec<(String, String)>,
     pub(crate) repeat: u32,
     pub(crate) seed: Option<u64>,
@@ -54,11 +52,13 @@ pub struct Drill {
     pub(crate) held_socket: bool,
     pub(crate) state_file: Option<PathBuf>,
     pub(crate) state_command: Option<String>,
+    pub(crate) feed: Option<String>,
     pub(crate) ledger: Option<String>,
+    pub(crate) conntrack: PathBuf,
     pub(crate) progress: Arc<dyn Progress>,
 }
 
-/// Where the program is spoken to, with blanks.
+/// Where the program is spoken to, with placeholders.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     Http(String),
@@ -125,6 +125,7 @@ impl Drill {
             launch: Launch {
                 command: words.into_iter().map(Into::into).collect(),
                 env: Vec::new(),
+                cwd: None,
                 alone: false,
             },
             address: None,
@@ -140,6 +141,7 @@ impl Drill {
             level: Level::Default,
             only: Vec::new(),
             skip: Vec::new(),
+            require: Vec::new(),
             thresholds: Vec::new(),
             repeat: 1,
             seed: None,
@@ -148,7 +150,9 @@ impl Drill {
             held_socket: false,
             state_file: None,
             state_command: None,
+            feed: None,
             ledger: None,
+            conntrack: PathBuf::from(crate::conntrack::TABLE),
             progress: Arc::new(Silent),
         }
     }
@@ -186,9 +190,16 @@ impl Drill {
         self
     }
 
-    /// Sets a variable in the program's environment; blanks are filled here too.
+    /// Sets a variable in the program's environment; placeholders are filled here too.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.launch.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The directory in which the program and the commands that look at it are started, and which a state file is
+    /// relative to. That of this process if left out.
+    pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
+        self.launch.cwd = Some(path.into());
         self
     }
 
@@ -308,6 +319,12 @@ impl Drill {
         self
     }
 
+    /// Runs this check, or this group of checks, whatever the level is. If it is skipped, it has failed.
+    pub fn require(mut self, id: impl Into<String>) -> Self {
+        self.require.push(id.into());
+        self
+    }
+
     /// Changes what a check demands: `("idle-keepalive", "5s")`.
     pub fn threshold(mut self, id: impl Into<String>, value: impl Into<String>) -> Self {
         self.thresholds.push((id.into(), value.into()));
@@ -338,7 +355,8 @@ impl Drill {
         self
     }
 
-    /// The program takes its listening socket as descriptor 3, as systemd passes it, so that `rolling-restart` applies.
+    /// The program takes its listening socket as descriptor 3, as systemd passes it, so that `rolling-restart` applies. If
+    /// its command has no `{port}` it is handed the socket at every start, and the drill keeps none but in that check.
     pub const fn held_socket(mut self) -> Self {
         self.held_socket = true;
         self
@@ -356,6 +374,13 @@ impl Drill {
         self
     }
 
+    /// A shell command that gives the running program work before a stop, and prints what it gave, an entry a line. With
+    /// [`ledger`](Self::ledger) it is seen whether all of it is done after a restart.
+    pub fn feed(mut self, command: impl Into<String>) -> Self {
+        self.feed = Some(command.into());
+        self
+    }
+
     /// A shell command that prints what the running program has on its books, an entry a line.
     pub fn ledger(mut self, command: impl Into<String>) -> Self {
         self.ledger = Some(command.into());
@@ -368,22 +393,33 @@ impl Drill {
         self
     }
 
-    /// Whether what was asked for makes sense, without starting anything.
-    ///
-    /// # Errors
-    ///
-    /// With what does not, and what to do.
-    pub fn validate(&self) -> Result<(), CannotDrill> {
-        select::plan(self).map(drop)
+    /// Whether the program learns of its port by nothing but a socket that it is handed.
+    pub(crate) fn takes_socket(&self) -> bool {
+        let env = self.launch.env.iter().map(|(_, value)| value);
+        let mut words = self.launch.command.iter().chain(env);
+        self.held_socket && !words.any(|word| word.contains(Placeholders::PORT))
     }
 
-    /// Holds the drill. Needs a tokio runtime with time and I/O. Dropped before its end, it kills every process it
-    /// started.
-    ///
-    /// # Errors
-    ///
-    /// If what was asked for makes no sense, or the program cannot be started.
-    pub async fn run(self) -> Result<Report, CannotDrill> {
-        run::hold(&self).await
+    /// Where the program is with these ports.
+    pub(crate) fn endpoint(&self, placeholders: &Placeholders) -> Result<Endpoint, String> {
+        match &self.address {
+            Some(Address::Http(url)) => {
+                let endpoint = Endpoint::parse_url(&placeholders.fill(url))?;
+                Ok(endpoint.with_request(|request| {
+                    request.headers.extend(self.headers.iter().cloned());
+                    request.body.clone_from(&self.body);
+                    request.method = match &self.method {
+                        Some(method) => method.clone(),
+                        None if self.body.is_empty() => "GET".to_owned(),
+                        None => "POST".to_owned(),
+                    };
+                }))
+            }
+            Some(Address::Tcp(address)) => {
+                Endpoint::parse_tcp(&placeholders.fill(address), self.tls)
+            }
+            // Nobody is there, and nobody asks: the checks that would are skipped.
+            None => Endpoint::parse_tcp(&placeholders.fill("127.0.0.1:{port}"), false),
+        }
     }
 }

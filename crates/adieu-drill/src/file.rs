@@ -1,4 +1,4 @@
-//! Reports in files: whole or not at all, and readable by their owner only.
+//! Reports in files: whole or not at all, and readable by their owner only unless they are meant for others.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -14,7 +14,24 @@ use tempfile::{Builder, NamedTempFile};
 ///
 /// If it cannot be written. What was there before is still there then.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), Unwritable> {
-    try_write(path, content).map_err(|error| Unwritable::new(path, error))
+    try_write(path, content, Readers::Owner).map_err(|error| Unwritable::new(path, error))
+}
+
+/// The same for a file that other programs pick up, as the step of a build server does that uploads reports: with the
+/// mode that the umask leaves, as a rule 0644.
+///
+/// # Errors
+///
+/// As [`write()`].
+pub fn write_shared(path: &Path, content: &[u8]) -> Result<(), Unwritable> {
+    try_write(path, content, Readers::Umask).map_err(|error| Unwritable::new(path, error))
+}
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    Owner,
+    Umask,
 }
 
 /// Finds out before a long drill whether its report can be written after it.
@@ -26,14 +43,14 @@ pub fn check_writable(path: &Path) -> Result<(), Unwritable> {
     try_check(path).map_err(|error| Unwritable::new(path, error))
 }
 
-fn try_write(path: &Path, content: &[u8]) -> io::Result<()> {
+fn try_write(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
     if is_special(path) {
         return OpenOptions::new()
             .write(true)
             .open(path)?
             .write_all(content);
     }
-    let mut part = beside(path)?;
+    let mut part = beside(path, readers)?;
     part.write_all(content)?;
     part.as_file().sync_data()?;
     part.persist(path).map_err(|error| error.error)?;
@@ -51,7 +68,7 @@ fn try_check(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     // Gone again at the end of this line.
-    beside(path).map(drop)
+    beside(path, Readers::Owner).map(drop)
 }
 
 /// Whether there is something that must not be replaced by a file.
@@ -59,7 +76,7 @@ fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
+fn beside(path: &Path, readers: Readers) -> io::Result<NamedTempFile> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -70,10 +87,16 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    Builder::new()
-        .prefix(name)
-        .suffix(".part")
-        .tempfile_in(directory)
+    let mut builder = Builder::new();
+    builder.prefix(name).suffix(".part");
+    #[cfg(unix)]
+    if readers == Readers::Umask {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    #[cfg(not(unix))]
+    let _ = readers;
+    builder.tempfile_in(directory)
 }
 
 /// A report that cannot be written.
@@ -128,6 +151,24 @@ mod tests {
         }
         let names = fs::read_dir(directory.path()).expect("readable").count();
         assert_eq!(names, 1, "nothing is left beside it");
+    }
+
+    /// A file made in the same folder in the plainest way has the mode that the umask leaves.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_for_others_has_the_mode_of_any_other_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let mode = |name: &str| {
+            let found = fs::metadata(directory.path().join(name)).expect("there");
+            found.permissions().mode() & 0o777
+        };
+        fs::write(directory.path().join("plain"), b"").expect("written");
+        write_shared(&directory.path().join("report.xml"), b"x").expect("written");
+        assert_eq!(mode("report.xml"), mode("plain"));
+        write(&directory.path().join("own"), b"x").expect("written");
+        assert_eq!(mode("own"), 0o600);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) struct Finding {
     pub(crate) measured: Option<String>,
     /// Whether the judgement rests on how long something took, so that a starved drill cannot make it.
     pub(crate) by_time: bool,
+    /// How to mend it, if not as the check says.
+    pub(crate) advice: Option<String>,
 }
 
 impl Finding {
@@ -21,6 +23,7 @@ impl Finding {
             evidence: Vec::new(),
             measured: None,
             by_time: false,
+            advice: None,
         }
     }
 
@@ -48,6 +51,12 @@ impl Finding {
 
     pub(crate) fn skipped(reason: impl Into<String>) -> Self {
         Self::new(Outcome::Skipped, reason)
+    }
+
+    /// With advice of its own.
+    pub(crate) fn advising(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
     }
 
     /// Adds what shows it.

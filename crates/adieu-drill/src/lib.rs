@@ -6,39 +6,44 @@
 //! The [`Report`](report::Report) is what a drill leaves: a verdict, every check with its evidence, and the timeline of
 //! each stop. [`Progress`](progress::Progress) hears about the checks while they run.
 
+mod arrival;
+mod behind;
+mod capabilities;
 mod check;
 pub mod compare;
-mod discover;
+mod conntrack;
+mod context;
 mod drill;
+mod endpoint;
 mod error;
+mod expected;
 pub mod file;
 mod finding;
-mod flight;
-mod pacer;
-mod place;
+mod in_flight;
+mod plan;
 mod process;
 pub mod progress;
-mod record;
-mod reference;
+mod raw;
 pub mod render;
 pub mod report;
-mod run;
-mod select;
-mod signal;
-mod stage;
+mod rollout;
+mod running;
+mod starvation;
+mod stop_log;
+mod suite;
 #[cfg(windows)]
 mod sys;
 mod threshold;
-mod unready;
-mod wire;
 
+pub use behind::{Behind, Profile, behind_checks};
 pub use check::{CheckInfo, checks};
 pub use drill::Drill;
-pub use error::{CannotDrill, CannotStart};
-pub use process::Ready;
-pub use select::find_check;
-pub use signal::StopSignal;
-pub use threshold::duration as parse_duration;
+pub use error::{DrillError, StartError};
+pub use plan::find_check;
+#[cfg(unix)]
+pub use process::guard;
+pub use process::{Ready, StopSignal};
+pub use rollout::{Connections, Rollout, rollout_checks};
 
 /// The guide's page, so that its code compiles.
 #[cfg(doctest)]

@@ -3,7 +3,7 @@
 //! The engine knows nothing of terminals: it hands typed events to one listener, and the listener draws a bar, writes
 //! a log line, or does nothing.
 
-use crate::report::Check;
+use crate::report::{Check, Report};
 
 /// Something that happened in a drill.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub enum Event<'a> {
     Planned {
         /// The ids of the checks.
         checks: &'a [&'a str],
+        /// The report as it begins: target, seed and level, and no check.
+        report: &'a Report,
     },
     /// A check begins.
     Started {

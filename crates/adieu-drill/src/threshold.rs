@@ -74,23 +74,8 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// `1.5s`, `200ms`, `2m`, or plain seconds.
-///
-/// # Errors
-///
-/// With a sentence, if it is none of these.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].trim() {
-        "ms" => 0.001,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        _ => f64::NAN,
-    };
-    let seconds = digits.trim().parse::<f64>().unwrap_or(f64::NAN) * unit;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| format!("`{text}` is no time as in 500ms, 2s or 1m"))
+fn duration(text: &str) -> Result<Duration, String> {
+    adieu_duration::parse_duration(text).map_err(|invalid| invalid.to_string())
 }
 
 /// As a person reads it.
@@ -109,14 +94,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_read_as_it_is_written() {
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
-        assert_eq!(duration(" 20 ms"), Ok(Duration::from_millis(20)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
-        for nonsense in ["", "s", "-1s", "1h", "NaN", "1e999"] {
-            assert!(duration(nonsense).is_err(), "{nonsense}");
-        }
+    fn a_time_is_read_as_everywhere_else() {
+        let demand = Threshold::Time(Duration::ZERO).set("1m30s");
+        assert_eq!(demand, Ok(Threshold::Time(Duration::from_secs(90))));
+        let refused = demand_error("soon");
+        assert!(
+            refused.contains("is not a duration: write it like"),
+            "{refused}"
+        );
+    }
+
+    fn demand_error(text: &str) -> String {
+        Threshold::Time(Duration::ZERO).set(text).expect_err(text)
     }
 
     #[test]

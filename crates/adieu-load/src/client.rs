@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use crate::bar::Bar;
-use crate::fate::Fate;
-use crate::load::{Mode, Speech};
+use crate::load::{Mode, Protocol};
+use crate::outcome::Outcome;
+use crate::request_span::RequestSpan;
 use crate::tally::Tally;
 use crate::target::Target;
 
@@ -59,15 +59,15 @@ impl Shared {
 
 pub(crate) struct Client {
     pub(crate) target: Target,
-    pub(crate) speech: Speech,
+    pub(crate) protocol: Protocol,
     pub(crate) mode: Mode,
     pub(crate) patience: Duration,
     /// The state of a small generator of random numbers; never zero.
-    pub(crate) dice: u64,
+    pub(crate) rng: u64,
     pub(crate) shared: Arc<Shared>,
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) tally: Tally,
-    /// How many of the last requests are kept as bars.
+    /// How many of the last requests are kept as spans.
     pub(crate) kept: usize,
     /// The number of the present connection.
     pub(crate) connection: u32,
@@ -86,27 +86,27 @@ impl Client {
             self.connection = self.shared.connections.fetch_add(1, Relaxed);
             self.began = Instant::now();
             match timeout(self.patience, self.target.connect()).await {
-                Ok(Ok(connection)) => match self.speech.clone() {
-                    Speech::Http1 { request, last } => {
-                        self.speak_http1(connection, &request, &last).await;
+                Ok(Ok(connection)) => match self.protocol.clone() {
+                    Protocol::Http1 { request, last } => {
+                        self.drive_http1(connection, &request, &last).await;
                     }
-                    Speech::Http2 { uri, streams } => {
-                        self.speak_http2(connection, &uri, streams).await;
+                    Protocol::Http2 { uri, streams } => {
+                        self.drive_http2(connection, &uri, streams).await;
                     }
-                    Speech::Lines { goodbye } => {
-                        self.speak_lines(connection, goodbye.as_deref()).await;
+                    Protocol::Lines { goodbye } => {
+                        self.drive_echo(connection, goodbye.as_deref()).await;
                     }
                 },
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    self.count(Fate::Refused);
+                    self.count(Outcome::Refused);
                     break;
                 }
                 Ok(Err(error)) => {
-                    self.count(Fate::Unsent);
+                    self.count(Outcome::Unsent);
                     self.tally.remember(|| format!("connecting: {error}"));
                 }
                 Err(_) => {
-                    self.count(Fate::Unsent);
+                    self.count(Outcome::Unsent);
                     self.tally.remember(|| "connecting: no answer".to_owned());
                 }
             }
@@ -123,28 +123,28 @@ impl Client {
         *self.ending.borrow()
     }
 
-    fn count(&mut self, fate: Fate) {
-        self.tally.count(fate);
+    fn count(&mut self, outcome: Outcome) {
+        self.tally.count(outcome);
         if self.kept > 0 {
-            let bar = Bar {
+            let span = RequestSpan {
                 began: self.began,
                 ended: Instant::now(),
                 connection: self.connection,
-                fate,
+                outcome,
             };
-            self.tally.keep(bar, self.kept);
+            self.tally.keep(span, self.kept);
         }
     }
 
     /// Counts a request; `evidence` says what was seen of a lost one.
-    pub(crate) fn settle(&mut self, fate: Fate, evidence: impl FnOnce() -> String) {
-        self.count(fate);
-        match fate {
-            Fate::Answered => self.shared.note_answer(),
-            Fate::Lost(_) | Fate::Unsent | Fate::Failed(_) => {
-                self.tally.remember(|| format!("{fate}: {}", evidence()));
+    pub(crate) fn settle(&mut self, outcome: Outcome, evidence: impl FnOnce() -> String) {
+        self.count(outcome);
+        match outcome {
+            Outcome::Answered => self.shared.note_answer(),
+            Outcome::Lost(_) | Outcome::Unsent | Outcome::Failed(_) => {
+                self.tally.remember(|| format!("{outcome}: {}", evidence()));
             }
-            Fate::Retry | Fate::Refused => {}
+            Outcome::Retry | Outcome::Refused => {}
         }
     }
 
@@ -154,10 +154,10 @@ impl Client {
             Mode::KeepAlive => true,
             Mode::Fresh => false,
             Mode::Mixed => {
-                self.dice ^= self.dice << 13;
-                self.dice ^= self.dice >> 7;
-                self.dice ^= self.dice << 17;
-                self.dice & 1 == 0
+                self.rng ^= self.rng << 13;
+                self.rng ^= self.rng >> 7;
+                self.rng ^= self.rng << 17;
+                self.rng & 1 == 0
             }
         }
     }

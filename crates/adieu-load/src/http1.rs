@@ -10,33 +10,33 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::client::Client;
-use crate::fate::{Fate, Loss};
 use crate::head::{Body, Head};
 use crate::load::Mode;
-use crate::patience::Patience;
+use crate::outcome::{Loss, Outcome};
 use crate::target::Connection;
+use crate::timeout::RequestTimeout;
 
 impl Client {
-    pub(crate) async fn speak_http1(&mut self, connection: Connection, next: &[u8], last: &[u8]) {
-        let mut talk = Talk::new(connection);
-        let mut patience = Patience::new(self.patience);
+    pub(crate) async fn drive_http1(&mut self, connection: Connection, next: &[u8], last: &[u8]) {
+        let mut conn = Http1Conn::new(connection);
+        let mut patience = RequestTimeout::new(self.patience);
         while !self.is_ending() {
             self.began = Instant::now();
             let keep = self.keeps();
             // One mode says that it will not come back; the other simply does not.
             let request = if self.mode == Mode::Fresh { last } else { next };
-            let exchange = patience.wait(self.began, talk.exchange(request)).await;
+            let exchange = patience.wait(self.began, conn.exchange(request)).await;
             let exchange = exchange.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
-            let fate = match &exchange {
-                Ok(answer) => answer.fate(),
-                Err(error) => talk.fate_of(error),
+            let outcome = match &exchange {
+                Ok(answer) => answer.outcome(),
+                Err(error) => conn.outcome_of(error),
             };
-            self.settle(fate, || match &exchange {
+            self.settle(outcome, || match &exchange {
                 Ok(answer) => format!("status {}", answer.status),
-                Err(error) => talk.describe(error),
+                Err(error) => conn.describe(error),
             });
             let may_go_on = matches!(exchange, Ok(answer) if answer.keep_alive);
-            if !keep || !may_go_on || !talk.is_open().await {
+            if !keep || !may_go_on || !conn.is_open().await {
                 return;
             }
         }
@@ -45,23 +45,23 @@ impl Client {
 
 /// A whole answer.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
-    status: u16,
-    keep_alive: bool,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) keep_alive: bool,
 }
 
 impl Answer {
-    const fn fate(self) -> Fate {
+    pub(crate) const fn outcome(self) -> Outcome {
         match self.status {
-            408 => Fate::Retry,
-            status @ 500.. => Fate::Failed(status),
-            _ => Fate::Answered,
+            408 => Outcome::Retry,
+            status @ 500.. => Outcome::Failed(status),
+            _ => Outcome::Answered,
         }
     }
 }
 
 /// A connection with the state of the present exchange.
-struct Talk {
+pub(crate) struct Http1Conn {
     connection: Connection,
     received: BytesMut,
     last: LastHead,
@@ -98,8 +98,8 @@ impl LastHead {
     }
 }
 
-impl Talk {
-    fn new(connection: Connection) -> Self {
+impl Http1Conn {
+    pub(crate) fn new(connection: Connection) -> Self {
         Self {
             connection,
             received: BytesMut::with_capacity(4_096),
@@ -111,11 +111,11 @@ impl Talk {
     }
 
     /// What became of a request whose exchange failed like this.
-    fn fate_of(&self, error: &io::Error) -> Fate {
+    pub(crate) fn outcome_of(&self, error: &io::Error) -> Outcome {
         if !self.sent_whole {
-            return Fate::Unsent;
+            return Outcome::Unsent;
         }
-        Fate::Lost(match error.kind() {
+        Outcome::Lost(match error.kind() {
             _ if self.answered_bytes > 0 => Loss::Truncated,
             io::ErrorKind::TimedOut => Loss::TimedOut,
             io::ErrorKind::UnexpectedEof => Loss::Closed,
@@ -123,7 +123,7 @@ impl Talk {
         })
     }
 
-    fn describe(&self, error: &io::Error) -> String {
+    pub(crate) fn describe(&self, error: &io::Error) -> String {
         format!(
             "request {} of its connection, {} bytes of the answer, then: {error}",
             self.exchanges, self.answered_bytes
@@ -131,7 +131,7 @@ impl Talk {
     }
 
     /// Sends a request and reads its answer.
-    async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.exchanges += 1;
         (self.sent_whole, self.answered_bytes) = (false, 0);
         self.connection.write_all(request).await?;
@@ -217,7 +217,7 @@ impl Talk {
     }
 
     /// Whether the server has neither closed nor said anything since its answer, as far as can be known.
-    async fn is_open(&mut self) -> bool {
+    pub(crate) async fn is_open(&mut self) -> bool {
         poll_fn(|cx| {
             let mut byte = [0];
             let polled = Pin::new(&mut self.connection).poll_read(cx, &mut ReadBuf::new(&mut byte));

@@ -9,13 +9,13 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::fate::{Fate, Loss};
 use crate::load::Mode;
+use crate::outcome::{Loss, Outcome};
 use crate::tally::Tally;
 use crate::target::Connection;
 
 impl Client {
-    pub(crate) async fn speak_http2(
+    pub(crate) async fn drive_http2(
         &mut self,
         connection: Connection,
         uri: &http::Uri,
@@ -24,7 +24,7 @@ impl Client {
         let Ok(Ok((sender, driver))) =
             timeout(self.patience, h2::client::handshake(connection)).await
         else {
-            return self.settle(Fate::Unsent, || "no HTTP/2 handshake".to_owned());
+            return self.settle(Outcome::Unsent, || "no HTTP/2 handshake".to_owned());
         };
         let driver = tokio::spawn(driver);
         let rounds = match (self.mode, self.keeps()) {
@@ -37,10 +37,10 @@ impl Client {
         for _ in 0..streams {
             let lane = Self {
                 target: self.target.clone(),
-                speech: self.speech.clone(),
+                protocol: self.protocol.clone(),
                 mode: self.mode,
                 patience: self.patience,
-                dice: self.dice,
+                rng: self.rng,
                 shared: std::sync::Arc::clone(&self.shared),
                 ending: self.ending.clone(),
                 tally: Tally::default(),
@@ -87,14 +87,14 @@ impl Client {
             };
             let exchange: Result<Result<u16, h2::Error>, _> =
                 timeout(self.patience, exchange).await;
-            let fate = match &exchange {
-                Ok(Ok(408)) => Fate::Retry,
-                Ok(Ok(status @ 500..)) => Fate::Failed(*status),
-                Ok(Ok(_)) => Fate::Answered,
+            let outcome = match &exchange {
+                Ok(Ok(408)) => Outcome::Retry,
+                Ok(Ok(status @ 500..)) => Outcome::Failed(*status),
+                Ok(Ok(_)) => Outcome::Answered,
                 Ok(Err(error)) => judge(error, begun),
-                Err(_) => Fate::Lost(Loss::TimedOut),
+                Err(_) => Outcome::Lost(Loss::TimedOut),
             };
-            self.settle(fate, || match &exchange {
+            self.settle(outcome, || match &exchange {
                 Ok(Ok(status)) => format!("status {status}"),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "no answer in time".to_owned(),
@@ -107,14 +107,14 @@ impl Client {
     }
 }
 
-fn judge(error: &h2::Error, begun: bool) -> Fate {
+fn judge(error: &h2::Error, begun: bool) -> Outcome {
     // Of a remote GOAWAY only those streams hear that lie above its last one; they were not and will not be
     // handled. A refused stream was not either.
     let told = error.is_remote() && error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
     if told || error.reason() == Some(Reason::REFUSED_STREAM) {
-        return Fate::Retry;
+        return Outcome::Retry;
     }
-    Fate::Lost(match error.get_io().map(std::io::Error::kind) {
+    Outcome::Lost(match error.get_io().map(std::io::Error::kind) {
         _ if begun => Loss::Truncated,
         Some(std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::UnexpectedEof) => Loss::Closed,
         _ => Loss::Reset,

@@ -20,34 +20,28 @@
 //! # }
 //! ```
 
-mod bar;
+mod balanced;
 mod client;
-mod fate;
+mod echo;
 mod head;
 mod http1;
 mod http2;
-mod lines;
+mod insecure_tls;
 mod load;
-#[cfg(target_os = "linux")]
-mod mirror;
-mod patience;
-mod proof;
+mod outcome;
 mod request;
-#[cfg(unix)]
-mod subject;
+mod request_span;
+mod steady;
 mod tally;
 mod target;
-mod trust;
+mod timeout;
 
-pub use bar::Bar;
-pub use fate::{Fate, Loss};
+pub use balanced::{Attempt, BalancedLoad, BalancedRequest, BalancerRules, Layer, RetryOn};
 pub use head::{Body, Head};
 pub use load::{Load, Mode, Running};
-#[cfg(target_os = "linux")]
-pub use mirror::Mirror;
-pub use proof::times;
+pub use outcome::{Loss, Outcome};
 pub use request::Request;
-#[cfg(unix)]
-pub use subject::{Subject, SubjectEnd};
+pub use request_span::RequestSpan;
+pub use steady::{Connections, NumberedRequest, Pace, SteadyLoad, SteadyRunning};
 pub use tally::Tally;
 pub use target::{Connection, Pipe, Target};

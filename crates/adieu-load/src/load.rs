@@ -23,7 +23,7 @@ pub enum Mode {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Speech {
+pub(crate) enum Protocol {
     Http1 { request: Arc<[u8]>, last: Arc<[u8]> },
     Http2 { uri: http::Uri, streams: usize },
     Lines { goodbye: Option<Arc<[u8]>> },
@@ -34,7 +34,7 @@ pub(crate) enum Speech {
 #[must_use = "a load does nothing until `start`"]
 pub struct Load {
     target: Target,
-    speech: Speech,
+    protocol: Protocol,
     clients: usize,
     mode: Mode,
     patience: Duration,
@@ -43,10 +43,10 @@ pub struct Load {
 }
 
 impl Load {
-    const fn new(target: Target, speech: Speech) -> Self {
+    const fn new(target: Target, protocol: Protocol) -> Self {
         Self {
             target,
-            speech,
+            protocol,
             clients: 32,
             mode: Mode::KeepAlive,
             patience: Duration::from_secs(10),
@@ -62,11 +62,11 @@ impl Load {
 
     /// Sends this request with HTTP/1.1.
     pub fn request(target: Target, request: &Request) -> Self {
-        let speech = Speech::Http1 {
+        let protocol = Protocol::Http1 {
             request: request.bytes(false).into(),
             last: request.bytes(true).into(),
         };
-        Self::new(target.offering(b"http/1.1"), speech)
+        Self::new(target.offering(b"http/1.1"), protocol)
     }
 
     /// Asks for this path with HTTP/2, four streams at a time on each connection.
@@ -76,23 +76,23 @@ impl Load {
     /// If the path cannot stand in a URI.
     pub fn http2(target: Target, path: &str) -> Self {
         let uri = http::Uri::try_from(format!("http://localhost{path}"));
-        let speech = Speech::Http2 {
+        let protocol = Protocol::Http2 {
             uri: uri.expect("a path begins with a slash"),
             streams: 4,
         };
-        Self::new(target.offering(b"h2"), speech)
+        Self::new(target.offering(b"h2"), protocol)
     }
 
     /// Sends lines to a server that echoes them and, at its stop, sends this goodbye.
     pub fn lines(target: Target, goodbye: &str) -> Self {
         let goodbye = Some(goodbye.as_bytes().into());
-        Self::new(target, Speech::Lines { goodbye })
+        Self::new(target, Protocol::Lines { goodbye })
     }
 
     /// Sends lines to a server that answers each with a line that has it inside. Any other line is taken for a
     /// goodbye if the connection ends with it.
     pub const fn echo(target: Target) -> Self {
-        Self::new(target, Speech::Lines { goodbye: None })
+        Self::new(target, Protocol::Lines { goodbye: None })
     }
 
     /// How many clients at a time. 32 if left out.
@@ -119,7 +119,7 @@ impl Load {
         self
     }
 
-    /// Keeps the last so many requests of each client as bars. None if left out.
+    /// Keeps the last so many requests of each client as spans. None if left out.
     pub const fn keep(mut self, last: usize) -> Self {
         self.kept = last;
         self
@@ -133,11 +133,11 @@ impl Load {
         for number in 0..self.clients {
             let client = Client {
                 target: self.target.clone(),
-                speech: self.speech.clone(),
+                protocol: self.protocol.clone(),
                 mode: self.mode,
                 patience: self.patience,
                 // An odd multiplier spreads neighbouring numbers; zero would stay zero.
-                dice: (self.seed ^ (number as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+                rng: (self.seed ^ (number as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
                 shared: Arc::clone(&shared),
                 ending: ending.clone(),
                 tally: Tally::default(),

@@ -1,12 +1,12 @@
-//! The sum of all fates.
+//! The sum of all outcomes.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-use crate::bar::Bar;
-use crate::fate::{Fate, Loss};
+use crate::outcome::{Loss, Outcome};
+use crate::request_span::RequestSpan;
 
-/// How many requests met which fate.
+/// How many requests met which outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a tally says whether something was lost"]
 pub struct Tally {
@@ -33,7 +33,7 @@ pub struct Tally {
     /// What losses looked like, each look once.
     pub evidence: Vec<String>,
     /// The last requests of each client, if the load was to keep them.
-    pub bars: Vec<Bar>,
+    pub spans: Vec<RequestSpan>,
     /// Requests that are not among them because there were too many.
     pub omitted: u64,
 }
@@ -53,28 +53,28 @@ impl Tally {
         self.reset + self.closed + self.truncated + self.timed_out
     }
 
-    pub(crate) fn count(&mut self, fate: Fate) {
-        *match fate {
-            Fate::Answered => &mut self.answered,
-            Fate::Failed(_) => &mut self.failed,
-            Fate::Retry => &mut self.retry,
-            Fate::Refused => &mut self.refused,
-            Fate::Unsent => &mut self.unsent,
-            Fate::Lost(Loss::Reset) => &mut self.reset,
-            Fate::Lost(Loss::Closed) => &mut self.closed,
-            Fate::Lost(Loss::Truncated) => &mut self.truncated,
-            Fate::Lost(Loss::TimedOut) => &mut self.timed_out,
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        *match outcome {
+            Outcome::Answered => &mut self.answered,
+            Outcome::Failed(_) => &mut self.failed,
+            Outcome::Retry => &mut self.retry,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Unsent => &mut self.unsent,
+            Outcome::Lost(Loss::Reset) => &mut self.reset,
+            Outcome::Lost(Loss::Closed) => &mut self.closed,
+            Outcome::Lost(Loss::Truncated) => &mut self.truncated,
+            Outcome::Lost(Loss::TimedOut) => &mut self.timed_out,
         } += 1;
     }
 
     /// Keeps this request, and of all at least the last `most`. Half of twice as many go at a time, so that
     /// keeping costs the same however long a load lasts.
-    pub(crate) fn keep(&mut self, bar: Bar, most: usize) {
-        if self.bars.len() >= most * 2 {
-            self.bars.drain(..most);
+    pub(crate) fn keep(&mut self, span: RequestSpan, most: usize) {
+        if self.spans.len() >= most * 2 {
+            self.spans.drain(..most);
             self.omitted += most as u64;
         }
-        self.bars.push(bar);
+        self.spans.push(span);
     }
 
     pub(crate) fn remember(&mut self, evidence: impl FnOnce() -> String) {
@@ -106,7 +106,7 @@ impl AddAssign for Tally {
         for line in other.evidence {
             self.note(line);
         }
-        self.bars.extend(other.bars);
+        self.spans.extend(other.spans);
         self.omitted += other.omitted;
     }
 }
@@ -162,14 +162,14 @@ mod tests {
     fn every_loss_is_in_the_sum_and_nothing_else_is() {
         let mut tally = Tally::default();
         for loss in [Loss::Reset, Loss::Closed, Loss::Truncated, Loss::TimedOut] {
-            tally.count(Fate::Lost(loss));
+            tally.count(Outcome::Lost(loss));
         }
         for other in [
-            Fate::Answered,
-            Fate::Failed(500),
-            Fate::Retry,
-            Fate::Refused,
-            Fate::Unsent,
+            Outcome::Answered,
+            Outcome::Failed(500),
+            Outcome::Retry,
+            Outcome::Refused,
+            Outcome::Unsent,
         ] {
             tally.count(other);
         }
@@ -181,19 +181,23 @@ mod tests {
         let mut tally = Tally::default();
         let now = std::time::Instant::now();
         for connection in 0..100 {
-            let fate = Fate::Answered;
+            let outcome = Outcome::Answered;
             tally.keep(
-                Bar {
+                RequestSpan {
                     began: now,
                     ended: now,
                     connection,
-                    fate,
+                    outcome,
                 },
                 8,
             );
         }
-        let last = tally.bars.last().expect("kept").connection;
-        assert_eq!((last, tally.bars.len() as u64 + tally.omitted), (99, 100));
-        assert!((8..=16).contains(&tally.bars.len()), "{}", tally.bars.len());
+        let last = tally.spans.last().expect("kept").connection;
+        assert_eq!((last, tally.spans.len() as u64 + tally.omitted), (99, 100));
+        assert!(
+            (8..=16).contains(&tally.spans.len()),
+            "{}",
+            tally.spans.len()
+        );
     }
 }

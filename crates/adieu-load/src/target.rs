@@ -18,27 +18,27 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// A server, and how to reach it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    place: Place,
-    tls: Option<Secrecy>,
+    endpoint: Endpoint,
+    tls: Option<TlsSettings>,
     window: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Endpoint {
     Tcp(SocketAddr),
     #[cfg(unix)]
     Unix(PathBuf),
 }
 
 #[derive(Clone)]
-struct Secrecy {
+struct TlsSettings {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-impl std::fmt::Debug for Secrecy {
+impl std::fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Secrecy").field(&self.name).finish()
+        f.debug_tuple("TlsSettings").field(&self.name).finish()
     }
 }
 
@@ -53,7 +53,7 @@ impl Target {
     #[must_use]
     pub const fn tcp(address: SocketAddr) -> Self {
         Self {
-            place: Place::Tcp(address),
+            endpoint: Endpoint::Tcp(address),
             tls: None,
             window: None,
         }
@@ -64,7 +64,7 @@ impl Target {
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self {
-            place: Place::Unix(path.into()),
+            endpoint: Endpoint::Unix(path.into()),
             tls: None,
             window: None,
         }
@@ -84,7 +84,7 @@ impl Target {
             .map_err(io::Error::other)?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        self.tls = Some(Secrecy {
+        self.tls = Some(TlsSettings {
             config: Arc::new(config),
             name: ServerName::try_from(name.to_owned()).map_err(io::Error::other)?,
         });
@@ -98,8 +98,8 @@ impl Target {
     ///
     /// If the name cannot be one of a server.
     pub fn tls_unverified(mut self, name: &str) -> io::Result<Self> {
-        let config = crate::trust::believing().map_err(io::Error::other)?;
-        self.tls = Some(Secrecy {
+        let config = crate::insecure_tls::accept_any().map_err(io::Error::other)?;
+        self.tls = Some(TlsSettings {
             config: Arc::new(config),
             name: ServerName::try_from(name.to_owned()).map_err(io::Error::other)?,
         });
@@ -116,10 +116,10 @@ impl Target {
     /// Offers this protocol in the handshake, if there is one.
     #[must_use]
     pub fn offering(mut self, protocol: &[u8]) -> Self {
-        if let Some(secrecy) = &mut self.tls {
-            let mut config = ClientConfig::clone(&secrecy.config);
+        if let Some(settings) = &mut self.tls {
+            let mut config = ClientConfig::clone(&settings.config);
             config.alpn_protocols = vec![protocol.to_vec()];
-            secrecy.config = Arc::new(config);
+            settings.config = Arc::new(config);
         }
         self
     }
@@ -131,8 +131,18 @@ impl Target {
     ///
     /// As said.
     pub async fn connect(&self) -> io::Result<Connection> {
-        match &self.place {
-            Place::Tcp(address) => {
+        let (connection, _) = self.connect_from().await?;
+        Ok(connection)
+    }
+
+    /// The same, with the address of this end if it is TCP: by it the kernel's tables name the connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_from(&self) -> io::Result<(Connection, Option<SocketAddr>)> {
+        match &self.endpoint {
+            Endpoint::Tcp(address) => {
                 let stream = match self.window {
                     None => TcpStream::connect(address).await?,
                     Some(bytes) => {
@@ -145,11 +155,12 @@ impl Target {
                     }
                 };
                 stream.set_nodelay(true)?;
-                self.secure(stream).await
+                let from = stream.local_addr().ok();
+                Ok((self.secure(stream).await?, from))
             }
             #[cfg(unix)]
-            Place::Unix(path) => match UnixStream::connect(path).await {
-                Ok(stream) => self.secure(stream).await,
+            Endpoint::Unix(path) => match UnixStream::connect(path).await {
+                Ok(stream) => Ok((self.secure(stream).await?, None)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Err(io::ErrorKind::ConnectionRefused.into())
                 }
@@ -175,9 +186,9 @@ impl Target {
     async fn secure(&self, stream: impl Pipe + 'static) -> io::Result<Connection> {
         match &self.tls {
             None => Ok(Box::new(stream)),
-            Some(secrecy) => {
-                let connector = TlsConnector::from(Arc::clone(&secrecy.config));
-                let secured = connector.connect(secrecy.name.clone(), stream).await;
+            Some(settings) => {
+                let connector = TlsConnector::from(Arc::clone(&settings.config));
+                let secured = connector.connect(settings.name.clone(), stream).await;
                 // Whatever the handshake failed of, somebody had accepted.
                 secured
                     .map(|stream| Box::new(stream) as Connection)

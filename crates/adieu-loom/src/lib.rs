@@ -4,5 +4,13 @@
 //! because that setting has every dependency built again: here that is loom, and not all that the library needs.
 
 #[cfg(all(test, loom))]
-#[path = "../../adieu/src/tally.rs"]
-mod tally;
+#[path = "../../adieu/src/tracking/active_count.rs"]
+mod active_count;
+#[cfg(all(test, loom))]
+#[path = "../../adieu/src/util/latch.rs"]
+mod latch;
+#[cfg(all(test, loom))]
+mod notify;
+#[cfg(all(test, loom))]
+#[path = "../../adieu/src/runtime/stop_state.rs"]
+mod stop_state;

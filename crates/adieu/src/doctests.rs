@@ -31,9 +31,19 @@ pages! {
     Workers = "workers.md";
     #[cfg(all(feature = "schedule", feature = "postgres"))]
     OneToMany = "one-to-many.md";
+    #[cfg(feature = "postgres")]
     Queues = "queues.md";
     #[cfg(feature = "state")]
     Pollers = "pollers.md";
-    #[cfg(feature = "testing")]
+    #[cfg(all(feature = "axum", feature = "testing"))]
     Testing = "testing.md";
+    #[cfg(all(feature = "axum", feature = "schedule", feature = "testing"))]
+    FromAsyncio = "from-asyncio.md";
+    TaskTracker = "tasktracker.md";
+    #[cfg(all(feature = "axum", feature = "admin"))]
+    Axum = "axum.md";
+    #[cfg(all(feature = "axum", feature = "admin"))]
+    Kubernetes = "kubernetes.md";
+    #[cfg(all(feature = "http", unix))]
+    Tonic = "tonic.md";
 }

@@ -4,8 +4,10 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::lifecycle::Cause;
-use crate::panics::Panic;
+use adieu_lifecycle::Cause;
+
+use crate::util::panics::Panic;
+use crate::util::printable;
 
 /// Any error, as `setup` and tasks may return it; `?` makes one of every error type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -42,6 +44,9 @@ pub(crate) enum ErrorKind {
         what: &'static str,
         cause: std::io::Error,
     },
+    /// A server that runs alone has failed.
+    #[cfg(feature = "http")]
+    Served { failure: Option<Failure> },
     /// `setup` panicked.
     SetupPanicked(Panic),
     /// An address could not be listened on.
@@ -50,6 +55,8 @@ pub(crate) enum ErrorKind {
         name: Arc<str>,
         address: String,
         holder: Option<String>,
+        /// What to do about it.
+        advice: Option<std::borrow::Cow<'static, str>>,
         cause: std::io::Error,
     },
     /// A certificate or key could not be used.
@@ -115,10 +122,14 @@ impl fmt::Display for Error {
             ),
             ErrorKind::System { what, .. } => f.write_str(what),
             ErrorKind::SetupPanicked(panic) => write!(f, "setup {panic}"),
+            #[cfg(feature = "http")]
+            ErrorKind::Served { failure: Some(failure) } => failure.fmt(f),
+            #[cfg(feature = "http")]
+            ErrorKind::Served { failure: None } => f.write_str("the server has failed"),
             #[cfg(feature = "net")]
-            ErrorKind::Listen { name, address, holder, cause } => {
+            ErrorKind::Listen { name, address, holder, advice, .. } => {
                 write!(f, "`{name}` cannot listen on {address}")?;
-                match (holder, crate::net::advice(address, cause.kind())) {
+                match (holder, advice) {
                     (Some(holder), _) => write!(f, ", which {holder} holds: stop that, or choose another address"),
                     (None, Some(advice)) => write!(f, " ({advice})"),
                     (None, None) => Ok(()),
@@ -204,6 +215,9 @@ impl fmt::Display for TaskError {
 
 impl std::error::Error for TaskError {}
 
+/// The most causes of a failure that are said.
+const LONGEST_CHAIN: usize = 20;
+
 /// A failure as it stands in log and report: the chain of causes in words, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
@@ -218,7 +232,8 @@ impl Failure {
     pub(crate) fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
         let chain = std::iter::successors(Some(error), |error| error.source());
         let mut causes: Vec<String> = Vec::new();
-        for text in chain.map(ToString::to_string) {
+        for text in chain.take(LONGEST_CHAIN).map(ToString::to_string) {
+            let text = printable::bounded(text);
             // Many errors repeat their source in their own words; saying it once is enough.
             if !causes.last().is_some_and(|outer| outer.ends_with(&text)) {
                 causes.push(text);
@@ -240,7 +255,7 @@ impl Failure {
 impl From<&Panic> for Failure {
     fn from(panic: &Panic) -> Self {
         Self {
-            causes: vec![panic.to_string()],
+            causes: vec![printable::bounded(panic.to_string())],
             panicked_at: panic.place.clone(),
         }
     }
@@ -248,7 +263,7 @@ impl From<&Panic> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.causes.join(": "))?;
+        f.write_str(&printable::paragraph(&self.causes.join(": ")))?;
         match &self.panicked_at {
             Some(place) => write!(f, " (at {place})"),
             None => Ok(()),

@@ -76,6 +76,18 @@ impl Service<Request<String>> for Ticks {
     }
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
+        #[cfg(feature = "tonic")]
+        {
+            let is_local = |addr: Option<SocketAddr>| addr.is_some_and(|it| it.ip().is_loopback());
+            assert!(
+                is_local(request.remote_addr()),
+                "as under tonic's own server"
+            );
+            assert!(
+                is_local(request.local_addr()),
+                "as under tonic's own server"
+            );
+        }
         let name = request.into_inner();
         let ticks = stream::unfold(0, move |number| {
             let tick = format!("{name} {number}");
@@ -152,4 +164,41 @@ async fn a_stream_under_way_is_delivered_whole() {
     assert_eq!(seen, expected);
     assert_eq!(report.exit_code(), 0, "{report}");
     assert!(report.lost().is_empty(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_cut_before_its_response_is_unavailable() {
+    let (listens, is_listening) = oneshot::channel();
+    let service = scope("grpc")
+        .grace(Duration::from_secs(1))
+        .run(async move |app: &mut App| {
+            let listener = app.listen("grpc", "127.0.0.1:0").await?;
+            let address = listener.local_addr().expect("an address");
+            let listener = listener.on_listening(move |_| {
+                let _ = listens.send(address);
+            });
+            let handle = app.shutdown_handle();
+            let never = post(async move || {
+                handle.stop("the call has come");
+                std::future::pending::<()>().await;
+            });
+            app.http(listener, Router::new().route(METHOD, never));
+            Ok(())
+        });
+    let call = async {
+        let address = is_listening.await.expect("setup goes on");
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}"));
+        let channel = endpoint.expect("a URL").connect().await;
+        let mut client = tonic::client::Grpc::new(channel.expect("the server accepts"));
+        client.ready().await.expect("the channel is ready");
+        let request = Request::new("never".to_owned());
+        let path = PathAndQuery::from_static(METHOD);
+        client.server_streaming(request, path, Text).await
+    };
+    // Both are over when this is.
+    let (report, answer) = tokio::join!(service, call);
+    let status = answer.expect_err("no response");
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+    assert_eq!(status.message(), "the server is shutting down");
+    assert_ne!(report.exit_code(), 0, "{report}");
 }

@@ -180,3 +180,92 @@ async fn an_address_that_cannot_be_says_what_to_do() {
         assert!(text.contains(&whole) && text.contains(words), "{text}");
     }
 }
+
+/// A second service comes while the first one is bound and does not listen yet: in its `setup`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_starts_keeps_its_socket_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("web.sock");
+    let mut second = None;
+    let report = scope("first")
+        .run(async |app: &mut App| {
+            let address = format!("unix:{}", path.display());
+            let listener = app.listen("web", address).await?;
+            second = Some(serve(path.clone(), |_| {}).await);
+            app.http(listener, Router::new().route("/", get(async || "hello\n")));
+            let (handle, path) = (app.shutdown_handle(), path.clone());
+            std::thread::spawn(move || {
+                ask(&path);
+                handle.stop("the test is over");
+            });
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 0, "{report}");
+    let second = second.expect("it ran");
+    assert_eq!(second.exit_code(), 1, "{second}");
+    let text = second.to_string();
+    assert!(text.contains("web.sock"), "{text}");
+    let holder = format!("(pid {}) holds", std::process::id());
+    assert!(text.contains(&holder), "{text}");
+    let left: Vec<_> = std::fs::read_dir(&directory)
+        .expect("it is there")
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Somebody has removed the file, and another service has put its own there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_socket_file_of_another_service_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("web.sock");
+    let others = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let their = std::sync::Arc::clone(&others);
+    let report = serve(path.clone(), move |path| {
+        ask(path);
+        std::fs::remove_file(path).expect("it is there");
+        let other = std::os::unix::net::UnixListener::bind(path).expect("a socket");
+        *their.lock().expect("nobody panics with it") = Some(other);
+    })
+    .await;
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert!(
+        UnixStream::connect(&path).is_ok(),
+        "the other can be reached"
+    );
+}
+
+/// A process that was killed in its start has left its lock file, and the kernel has given up the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_file_that_was_left_behind_is_no_lock() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("web.sock");
+    let lock = directory.path().join("web.sock.lock");
+    std::fs::write(&lock, "").expect("a file");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    let report = serve(path.clone(), ask).await;
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert!(!lock.exists());
+}
+
+/// Where others may write, a link could lead anywhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_are_not_followed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let victim = directory.path().join("victim");
+    for link in ["web.sock", "web.sock.lock"] {
+        let path = directory.path().join("web.sock");
+        std::os::unix::fs::symlink(&victim, directory.path().join(link)).expect("a link");
+        let report = serve(path, |_| {}).await;
+        assert_eq!(report.exit_code(), 1, "{link}: {report}");
+        assert!(!victim.exists(), "{link}");
+        std::fs::remove_file(directory.path().join(link)).expect("it is there");
+    }
+    // A socket of somebody else that nobody answers on, by another name.
+    drop(std::os::unix::net::UnixListener::bind(&victim).expect("a socket"));
+    let path = directory.path().join("web.sock");
+    std::os::unix::fs::symlink(&victim, &path).expect("a link");
+    let report = serve(path, |_| {}).await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    assert!(victim.exists());
+}

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use adieu::{Later, Never};
+use adieu::retry::{Permanent, RetryAfter};
 use reqwest::{Client, RequestBuilder, Url};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -116,11 +116,11 @@ impl Api {
 
 /// Sends a request, and sorts what can go wrong: what will pass, and what will not.
 async fn ask<T: DeserializeOwned>(request: RequestBuilder) -> adieu::Result<T> {
-    let away = |error: reqwest::Error| Later::soon(error.without_url());
+    let away = |error: reqwest::Error| RetryAfter::soon(error.without_url());
     let response = request.send().await.map_err(away)?;
     let status = response.status();
     if status.is_server_error() {
-        Err(Later::soon(format!("the API answers {status}")))?;
+        Err(RetryAfter::soon(format!("the API answers {status}")))?;
     }
     let answer: Answer<T> = response.json().await.map_err(away)?;
     if let Answer {
@@ -136,15 +136,15 @@ async fn ask<T: DeserializeOwned>(request: RequestBuilder) -> adieu::Result<T> {
         .parameters
         .and_then(|parameters| parameters.retry_after);
     match (answer.error_code.unwrap_or(status.as_u16()), patience) {
-        (_, Some(seconds)) => Err(Later::after(Duration::from_secs(seconds), description))?,
-        (429 | 500.., None) => Err(Later::soon(description))?,
-        (409, None) => Err(Later::soon(format!(
+        (_, Some(seconds)) => Err(RetryAfter::after(Duration::from_secs(seconds), description))?,
+        (429 | 500.., None) => Err(RetryAfter::soon(description))?,
+        (409, None) => Err(RetryAfter::soon(format!(
             "{description}: another bot with this token is polling, stop one of them"
         )))?,
-        (401 | 404, None) => Err(Never::new(format!(
+        (401 | 404, None) => Err(Permanent::new(format!(
             "{description}: the API does not know this token, look at --api"
         )))?,
         // A chat that is gone, a bot that was blocked: this message has no answer, others have.
-        (code, None) => Err(Never::new(format!("{code} {description}")))?,
+        (code, None) => Err(Permanent::new(format!("{code} {description}")))?,
     }
 }

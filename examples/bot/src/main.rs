@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adieu::{App, FileStore};
+use adieu::App;
+use adieu::state::FileStore;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use tokio::task::spawn_blocking;
@@ -55,7 +56,7 @@ fn main() -> adieu::Report {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // It would be told with eprintln!, which panics when no process reads it.
         .log_internal_errors(false)
         .init();
     let mut service = adieu::service("bot");

@@ -4,9 +4,10 @@
 //! reading ends as if the client had hung up.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use adieu::Conn;
+use adieu::net::Conn;
 use clap::Parser;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
@@ -25,6 +26,18 @@ struct Options {
     /// How long a stop may take, as in 200ms or 2s
     #[arg(long, value_parser = adieu::parse_duration)]
     grace: Option<Duration>,
+    /// The certificate chain, PEM
+    #[arg(long, requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key, PEM
+    #[arg(long, requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// How many clients at a time; others wait for a place
+    #[arg(long)]
+    max_connections: Option<usize>,
+    /// Whether to leave the limit of open files as it is
+    #[arg(long)]
+    keep_file_limit: bool,
 }
 
 fn main() -> adieu::Report {
@@ -39,14 +52,25 @@ fn main() -> adieu::Report {
     if let Some(grace) = options.grace {
         service = service.grace(grace);
     }
+    #[cfg(unix)]
+    if options.keep_file_limit {
+        service = service.keep_file_limit();
+    }
     service.run(async move |app: &mut adieu::App| {
-        let listener = app.listen("echo", options.listen).await?;
-        let listener = listener.on_listening(|address| {
+        let mut listen = app.listen("echo", options.listen);
+        if let (Some(certificate), Some(key)) = (options.tls_cert, options.tls_key) {
+            listen = listen.tls(certificate, key);
+        }
+        let listener = listen.await?.on_listening(|address| {
             // Not println!, which panics when nobody reads it.
             let _ = writeln!(io::stdout(), "listening on {address}");
         });
-        app.tcp(listener, echo)
+        let server = app
+            .tcp(listener, echo)
             .goodbye("Server is shutting down. Goodbye!\r\n");
+        if let Some(most) = options.max_connections {
+            server.max_connections(most);
+        }
         Ok(())
     })
 }

@@ -9,7 +9,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use adieu::{App, Exit, Print, Stop};
+use adieu::report::{Exit, PrintReport};
+use adieu::{App, Stop};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing_subscriber::EnvFilter;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
 
     let report = adieu::service("shop")
         .grace(Duration::from_secs(10))
-        .print(Print::Always)
+        .print(PrintReport::Always)
         .run(async |app: &mut App| setup(app, opening_time).await);
     ExitCode::from(report.exit_code())
 }

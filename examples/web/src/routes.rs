@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use adieu::{Stopping, Watched};
+use adieu::http::Stopping;
+use adieu::reload::Reloadable;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -15,7 +16,7 @@ use axum::routing::{any, get, post};
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 
-pub(crate) fn router(motd: Watched<String>) -> Router {
+pub(crate) fn router(motd: Reloadable<String>) -> Router {
     Router::new()
         .route("/", get(async || "hello\n"))
         .route("/motd", get(async move || (*motd.get()).clone()))

@@ -5,10 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rcgen::{CertifiedKey, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -37,12 +39,21 @@ impl Files {
 
     /// A new certificate for `localhost` with its key, in place of the one before.
     fn new_certificate(&self) -> CertificateDer<'static> {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
-            .expect("a certificate can be made");
-        self.write("cert.pem", &made.cert.pem());
-        self.write("key.pem", &made.signing_key.serialize_pem());
+        let made = certificate();
+        self.put(&made);
         made.cert.der().clone()
     }
+
+    /// The certificate that the next start or reload finds.
+    fn put(&self, made: &CertifiedKey<KeyPair>) {
+        self.write("cert.pem", &made.cert.pem());
+        self.write("key.pem", &made.signing_key.serialize_pem());
+    }
+}
+
+fn certificate() -> CertifiedKey<KeyPair> {
+    rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
+        .expect("a certificate can be made")
 }
 
 struct Web {
@@ -151,8 +162,14 @@ struct Client(StreamOwned<ClientConnection, TcpStream>);
 
 impl Client {
     fn connect(address: SocketAddr, trusted: &CertificateDer<'static>) -> Self {
+        Self::trusting(address, std::slice::from_ref(trusted))
+    }
+
+    fn trusting(address: SocketAddr, trusted: &[CertificateDer<'static>]) -> Self {
         let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).expect("a certificate");
+        for certificate in trusted {
+            roots.add(certificate.clone()).expect("a certificate");
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -182,6 +199,47 @@ impl Client {
         let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
         Ok(body.trim_end_matches("\n.\n").to_owned())
     }
+}
+
+/// Each handshake has one certificate or the other, whole.
+#[test]
+fn clients_that_come_during_a_reload_are_served() {
+    const RELOADS: usize = 10;
+    let files = Files::new();
+    // A client that has connected may be served any of them: all are trusted from the beginning.
+    let certificates: Vec<_> = (0..=RELOADS).map(|_| certificate()).collect();
+    let trusted: Vec<_> = certificates
+        .iter()
+        .map(|it| it.cert.der().clone())
+        .collect();
+    files.put(&certificates[0]);
+    files.write("motd", "one\n.\n");
+    let web = Web::start(&files);
+    let (is_over, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut client = Client::trusting(web.address, &trusted);
+                    let motd = client.motd().expect("a handshake and an answer");
+                    assert_eq!(motd, "one");
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for next in &certificates[1..] {
+            // Some are served between any two.
+            let before = served.load(Ordering::Relaxed);
+            while served.load(Ordering::Relaxed) < before + 5 {
+                thread::yield_now();
+            }
+            files.put(next);
+            let line = web.reload();
+            assert!(line.contains("reloaded motd, web tls"), "{line}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    web.stop();
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adieu::{App, FileStore, Worker};
+use adieu::App;
+use adieu::state::{FileStore, Worker};
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -46,7 +47,7 @@ fn main() -> adieu::Report {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // It would be told with eprintln!, which panics when no process reads it.
         .log_internal_errors(false)
         .init();
     let mut service = adieu::service("worker");
@@ -93,7 +94,7 @@ async fn process(id: u64, time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// At once, and not when some buffer is full. If nobody reads it, the work goes on.
+/// At once, and not when some buffer is full. If no process reads it, the work goes on.
 fn say(what: &str, id: u64) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{what} {id}").and_then(|()| out.flush());

@@ -182,7 +182,9 @@ pub(crate) fn confirmed(corpus: &Corpus) -> Result<Vec<Confirmed>, Failure> {
 fn findings(corpus: &Corpus, package: &str) -> Result<Vec<Value>, Failure> {
     let report = json(
         Command::new(&corpus.adieu)
-            .args(["check", "--select", "ADP", "--format", "json", package])
+            .args([
+                "check", "--show", "notes", "--select", "ADP", "--format", "json", package,
+            ])
             .current_dir(&corpus.folder),
     )?;
     Ok(report["findings"].as_array().cloned().unwrap_or_default())

@@ -35,17 +35,19 @@ exit code: 0 all passed, 1 something did not, 2 usage
 
 pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 
+const LINKER: Need = Need::debian(
+    "x86_64-w64-mingw32-gcc",
+    "gcc-mingw-w64-x86-64",
+    "it links programs for Windows",
+);
+
 const NEEDS: &[Need] = &[
-    Need::debian(
-        "x86_64-w64-mingw32-gcc",
-        "gcc-mingw-w64-x86-64",
-        "it links programs for Windows",
-    ),
+    LINKER,
     Need::debian(wine::PROGRAM, "wine64", "it runs them"),
 ];
 
 const STEPS: &[Step] = &[
-    Step::thorough("check", |checkout| attempt(checkout, trial::check)),
+    Step::thorough("check", compiles),
     Step::thorough("library", |checkout| attempt(checkout, trial::library)),
     Step::thorough("actor", |checkout| attempt(checkout, trial::actor)),
     Step::thorough("drill", |checkout| attempt(checkout, trial::drill)),
@@ -70,6 +72,15 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     }
     let wanted = |step: &&Step| words.is_empty() || words.contains(&step.name);
     crate::step::run_all(STEPS.iter().filter(wanted), &checkout)
+}
+
+/// A step of `cargo xtask test` too: needs no wine. Where no compiler can be had, the summary says so.
+pub(crate) fn compiles(checkout: &Checkout) -> Outcome {
+    let toolchain = packages::provide(checkout, &[LINKER]).and_then(|_| Toolchain::find(checkout));
+    match toolchain {
+        Ok(toolchain) => trial::check(checkout, &toolchain),
+        Err(failure) => Ok(format!("not checked: {}", failure.why())),
+    }
 }
 
 /// Sees to what all of them need, or says what is missing.

@@ -13,7 +13,7 @@ use crate::step::{Failure, Outcome};
 const FEATURES: &str = "axum,tls,state,schedule,watch,admin,testing";
 
 /// What people use there compiles with everything that can be asked of it.
-pub(super) fn check(checkout: &Checkout, toolchain: &Toolchain, _wine: &Wine) -> Outcome {
+pub(super) fn check(checkout: &Checkout, toolchain: &Toolchain) -> Outcome {
     let mut cargo = toolchain.cargo(checkout, "check");
     cargo.args(["--package", "adieu", "--all-features"]);
     for package in ["adieu-check", "adieu-drill", "adieu-cli"] {

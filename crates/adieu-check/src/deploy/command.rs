@@ -8,8 +8,6 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("pnpm", &[]),
     ("bun", &["run"]),
     ("uv", &["run"]),
-    ("poetry", &["run"]),
-    ("pipenv", &["run"]),
     ("hatch", &["run"]),
     ("pdm", &["run"]),
     ("rye", &["run"]),
@@ -134,10 +132,19 @@ pub(crate) fn wrapper(words: &[String]) -> Option<String> {
         .map(String::as_str)
         .unwrap_or_default();
     match verbs {
+        // The runtime itself, with a file.
+        _ if name == "bun" && rest.iter().any(|word| is_module(word)) => None,
         [] => Some(name.to_owned()),
         _ if verbs.contains(&verb) => Some(format!("{name} {verb}")),
         _ => None,
     }
+}
+
+/// A file that a JavaScript runtime runs itself.
+fn is_module(word: &str) -> bool {
+    [".js", ".ts", ".mjs", ".mts", ".cjs", ".tsx", ".jsx"]
+        .iter()
+        .any(|end| word.ends_with(end))
 }
 
 /// Flags by which known programs are told how long their stop may take.

@@ -1,16 +1,16 @@
 //! Compose files.
 
-use super::Desk;
+use super::Reporter;
 use super::command;
 use super::image;
-use super::start::Own;
+use super::start::StopTime;
 use super::yaml::Node;
 use crate::rule;
 
 /// What compose waits without being told.
 const DEFAULT_GRACE: u64 = 10;
 
-pub(crate) fn check(document: &Node, desk: &mut Desk<'_>) {
+pub(crate) fn check(document: &Node, reporter: &mut Reporter<'_>) {
     let Some(services) = document.get("services") else {
         return;
     };
@@ -25,22 +25,22 @@ pub(crate) fn check(document: &Node, desk: &mut Desk<'_>) {
             .is_some_and(image::is_infrastructure)
             && service.get("build").is_none();
         if !is_infrastructure {
-            check_service(name, service, desk);
+            check_service(name, service, reporter);
         }
     }
 }
 
-fn check_service(name: &Node, service: &Node, desk: &mut Desk<'_>) {
+fn check_service(name: &Node, service: &Node, reporter: &mut Reporter<'_>) {
     let said = name.text().unwrap_or("the service");
-    let image = desk.built.of_service(desk.path, service);
-    let start = desk.built.start(
+    let image = reporter.images.of_service(reporter.path, service);
+    let start = reporter.images.start(
         image.as_ref(),
         service.get("entrypoint").map(Node::words),
         service.get("command").map(Node::words),
         environment(service),
     );
-    let own = desk.own(&start);
-    grace(name, service, own.as_ref(), desk);
+    let own = reporter.own(&start);
+    grace(name, service, own.as_ref(), reporter);
     let mut words = service
         .get("entrypoint")
         .map(Node::words)
@@ -65,17 +65,21 @@ fn check_service(name: &Node, service: &Node, desk: &mut Desk<'_>) {
         let message = format!(
             "`{said}` starts a shell as process 1 with children below it: set `init: true` and `exec` the service"
         );
-        desk.report(line, rule::COMPOSE_INIT, message);
+        reporter.report(line, rule::COMPOSE_INIT, message);
+        // How an image of others is made to start is seldom for this project to mend.
+        if service.get("build").is_none() {
+            reporter.lower_last();
+        }
     }
     // What the image starts by itself is said of its Dockerfile.
     let own_command = service.get("command").or_else(|| service.get("entrypoint"));
     if let (Some(command), Some(wrapper)) = (own_command, command::wrapper(&start.words)) {
-        desk.report_wrapper(command.line, &wrapper);
+        reporter.report_wrapper(command.line, &wrapper);
     }
     if let Some(signal) = service.get("stop_signal")
         && matches!(signal.text(), Some("SIGKILL" | "KILL" | "9"))
     {
-        desk.report(
+        reporter.report(
             signal.line,
             rule::STOP_SIGNAL,
             "SIGKILL cannot be handled: the program is cut off in the middle",
@@ -83,7 +87,7 @@ fn check_service(name: &Node, service: &Node, desk: &mut Desk<'_>) {
     }
 }
 
-fn grace(name: &Node, service: &Node, own: Option<&Own>, desk: &mut Desk<'_>) {
+fn grace(name: &Node, service: &Node, own: Option<&StopTime>, reporter: &mut Reporter<'_>) {
     let said = name.text().unwrap_or("the service");
     let runs_once = service
         .at(&["deploy", "restart_policy", "condition"])
@@ -96,7 +100,7 @@ fn grace(name: &Node, service: &Node, own: Option<&Own>, desk: &mut Desk<'_>) {
     match (service.get("stop_grace_period"), own) {
         (None, _) if runs_once => {}
         // Another file of the folder says it, or is the one to say it.
-        (None, _) if desk.built.is_said_elsewhere(desk.path, said) => {}
+        (None, _) if reporter.images.is_said_elsewhere(reporter.path, said) => {}
         // Known to be done before docker loses patience.
         (None, Some(own)) if own.seconds < DEFAULT_GRACE => {}
         (None, own) => {
@@ -107,7 +111,7 @@ fn grace(name: &Node, service: &Node, own: Option<&Own>, desk: &mut Desk<'_>) {
             let message = format!(
                 "`{said}` is killed {DEFAULT_GRACE} s after SIGTERM{why}: say `stop_grace_period`"
             );
-            desk.report_grace(name.line, rule::COMPOSE_GRACE, message, own);
+            reporter.report_grace(name.line, rule::COMPOSE_GRACE, message, own);
         }
         (Some(period), Some(own)) => {
             let given = period.text().and_then(command::seconds);
@@ -115,7 +119,7 @@ fn grace(name: &Node, service: &Node, own: Option<&Own>, desk: &mut Desk<'_>) {
                 && given < own.seconds
             {
                 let message = format!("`{said}` is killed after {given} s while {}", own.said());
-                desk.report_grace(period.line, code, message, Some(own));
+                reporter.report_grace(period.line, code, message, Some(own));
             }
         }
         (Some(_), None) => {}

@@ -1,10 +1,11 @@
 //! Dockerfiles.
 
-use super::Desk;
+use super::Reporter;
 use super::command;
 use super::image;
+use super::shell;
 use super::stages::{self, Instruction};
-use crate::fix::Fix;
+use crate::fix::{Applicability, Fix};
 use crate::rule;
 
 /// The instructions of the last stage and of those it goes on from.
@@ -115,6 +116,50 @@ impl Dockerfile {
             .collect()
     }
 
+    /// Whether a command means the same as a list: plain words, and a program that the kernel can
+    /// start.
+    fn runs_without_shell(
+        &self,
+        instruction: &Instruction,
+        form: &Form,
+        reporter: &Reporter<'_>,
+    ) -> bool {
+        let plain = instruction
+            .arguments
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || " _-./:=@,+".contains(c));
+        let first = form.words.first().map(String::as_str).unwrap_or_default();
+        let needs_shell = first.contains('=') || shell::is_own_word(first);
+        // Another shell may set up what the program needs.
+        plain && !needs_shell && self.last("SHELL").is_none() && self.is_startable(first, reporter)
+    }
+
+    /// Whether the kernel can start a program: a shell runs a script without `#!` too, the kernel
+    /// does not. What the image is given from the project must be a script that has it.
+    fn is_startable(&self, program: &str, reporter: &Reporter<'_>) -> bool {
+        let name = command::program(program);
+        let folder = reporter
+            .path
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        if let Some((_, script)) = reporter.images.script(Some(folder), name) {
+            return script.has_shebang;
+        }
+        let is_brought = self.instructions.iter().any(|instruction| {
+            matches!(instruction.name.as_str(), "COPY" | "ADD")
+                && command::split(&instruction.arguments)
+                    .iter()
+                    .any(|word| command::program(word) == name)
+        });
+        let is_script = [".sh", ".bash", ".py", ".rb", ".pl", ".js"]
+            .iter()
+            .any(|extension| name.ends_with(extension));
+        let is_installed = ["/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/"]
+            .iter()
+            .any(|folder| program.strip_prefix(folder) == Some(name));
+        !is_brought && !is_script && (is_installed || !program.contains('/'))
+    }
+
     /// Scripts that the container starts with, by file name.
     pub(crate) fn scripts(&self) -> Vec<String> {
         let forms = ["ENTRYPOINT", "CMD"]
@@ -159,26 +204,30 @@ fn form(instruction: &Instruction) -> Form {
     }
 }
 
-pub(crate) fn check(file: &Dockerfile, desk: &mut Desk<'_>) {
+pub(crate) fn check(file: &Dockerfile, reporter: &mut Reporter<'_>) {
     let windows = file.base().contains("windows") || file.base().contains("nanoserver");
     if !windows {
         let entry = file.last("ENTRYPOINT").filter(|entry| !is_empty(entry));
         if let Some(entry) = entry {
-            start(entry, Rank::First, desk);
+            // The shell form hides the CMD, which a list would be given.
+            let offer = file.last("CMD").is_none();
+            start(file, entry, Rank::First, offer, reporter);
         }
         let rank = match entry {
             None => Some(Rank::First),
-            Some(entry) => hands_on(entry, desk).then_some(Rank::HandedOn),
+            Some(entry) => hands_on(entry, reporter).then_some(Rank::HandedOn),
         };
         if let (Some(cmd), Some(rank)) = (file.last("CMD"), rank) {
-            start(cmd, rank, desk);
+            // A script may ask what it was given before it hands on.
+            let offer = entry.is_none_or(|entry| script_of(&form(entry).words).is_none());
+            start(file, cmd, rank, offer, reporter);
         }
     }
     if let Some(signal) = file.last("STOPSIGNAL") {
-        stop_signal(file, signal, desk);
+        stop_signal(file, signal, reporter);
     }
     if let Some(check) = file.last("HEALTHCHECK") {
-        health(file, check, desk);
+        health(file, check, reporter);
     }
 }
 
@@ -199,7 +248,7 @@ enum Rank {
 /// Whether an ENTRYPOINT runs the CMD as a command, rather than take it for arguments: an init
 /// program alone, or a script of the project that ends in `exec "$@"`. What others do with it is
 /// not known.
-fn hands_on(entry: &Instruction, desk: &Desk<'_>) -> bool {
+fn hands_on(entry: &Instruction, reporter: &Reporter<'_>) -> bool {
     let form = form(entry);
     if form.shell {
         return false;
@@ -207,12 +256,21 @@ fn hands_on(entry: &Instruction, desk: &Desk<'_>) -> bool {
     let Some(name) = script_of(&form.words) else {
         return true;
     };
-    let folder = desk.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let script = desk.built.script(Some(folder), name);
+    let folder = reporter
+        .path
+        .rsplit_once('/')
+        .map_or("", |(folder, _)| folder);
+    let script = reporter.images.script(Some(folder), name);
     script.is_some_and(|(_, script)| script.hands_on())
 }
 
-fn start(instruction: &Instruction, rank: Rank, desk: &mut Desk<'_>) {
+fn start(
+    file: &Dockerfile,
+    instruction: &Instruction,
+    rank: Rank,
+    offer: bool,
+    reporter: &mut Reporter<'_>,
+) {
     let form = form(instruction);
     // `["sh", "-c", "program"]` is the shell form in other clothes.
     let line = match command::inner(&form.words) {
@@ -229,25 +287,39 @@ fn start(instruction: &Instruction, rank: Rank, desk: &mut Desk<'_>) {
         && !command::split(line).starts_with(&["exec".to_owned()])
         && !line.contains("exec ")
     {
-        shelled(instruction, &form, rank, desk);
+        shelled(instruction, &form, rank, reporter);
+        if offer
+            && form.shell
+            && file.runs_without_shell(instruction, &form, reporter)
+            && let Some(finding) = reporter.last_mut()
+        {
+            let (start, end) = instruction.span;
+            finding.fix = Some(Fix {
+                start,
+                end,
+                text: list(&form.words),
+                applicability: Applicability::Safe,
+                import: None,
+            });
+        }
     }
     let wrapper = match line {
         Some(line) => command::started(line).and_then(|words| command::wrapper(&words)),
         None => command::wrapper(&form.words),
     };
     if let Some(wrapper) = wrapper {
-        desk.report_wrapper(instruction.line, &wrapper);
+        reporter.report_wrapper(instruction.line, &wrapper);
     }
 }
 
 /// A shell stands in the program's place.
-fn shelled(instruction: &Instruction, form: &Form, rank: Rank, desk: &mut Desk<'_>) {
+fn shelled(instruction: &Instruction, form: &Form, rank: Rank, reporter: &mut Reporter<'_>) {
     let name = &instruction.name;
     if !form.shell {
         let message = format!(
             "{name} runs under a shell that keeps the signal: put `exec` before the program"
         );
-        desk.report(instruction.line, rule::SHELL_FORM, message);
+        reporter.report(instruction.line, rule::SHELL_FORM, message);
         return;
     }
     let shell = match rank {
@@ -258,25 +330,7 @@ fn shelled(instruction: &Instruction, form: &Form, rank: Rank, desk: &mut Desk<'
         "{name} in shell form: {shell}; write it as a list, {}",
         list(&form.words)
     );
-    desk.report(instruction.line, rule::SHELL_FORM, message);
-    // Only plain words mean the same without a shell.
-    let plain = instruction
-        .arguments
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || " _-./:=@,+".contains(c));
-    let first = form.words.first().map(String::as_str).unwrap_or_default();
-    let needs_shell = first.contains('=') || matches!(first, "cd" | "source" | "." | "set");
-    if plain
-        && !needs_shell
-        && let Some(finding) = desk.last_mut()
-    {
-        let (start, end) = instruction.span;
-        finding.fix = Some(Fix {
-            start,
-            end,
-            text: list(&form.words),
-        });
-    }
+    reporter.report(instruction.line, rule::SHELL_FORM, message);
 }
 
 fn is_shell(word: &str) -> bool {
@@ -294,7 +348,7 @@ fn list(words: &[String]) -> String {
     format!("[{}]", words.join(", "))
 }
 
-fn stop_signal(file: &Dockerfile, instruction: &Instruction, desk: &mut Desk<'_>) {
+fn stop_signal(file: &Dockerfile, instruction: &Instruction, reporter: &mut Reporter<'_>) {
     let text = instruction
         .arguments
         .trim()
@@ -345,12 +399,12 @@ fn stop_signal(file: &Dockerfile, instruction: &Instruction, desk: &mut Desk<'_>
         | "13" | "CHLD" | "17" => {
             format!("most programs do not stop gracefully on {text}: use SIGTERM")
         }
-        _ => format!("{text} is no signal: use SIGTERM"),
+        _ => format!("{text} is not a signal: use SIGTERM"),
     };
-    desk.report(instruction.line, rule::STOP_SIGNAL, message);
+    reporter.report(instruction.line, rule::STOP_SIGNAL, message);
 }
 
-fn health(file: &Dockerfile, instruction: &Instruction, desk: &mut Desk<'_>) {
+fn health(file: &Dockerfile, instruction: &Instruction, reporter: &mut Reporter<'_>) {
     let text = &instruction.arguments;
     for tool in ["curl", "wget"] {
         let uses = text
@@ -361,7 +415,7 @@ fn health(file: &Dockerfile, instruction: &Instruction, desk: &mut Desk<'_>) {
                 "`{}` has no {tool}: this check always fails; install it or ask without it",
                 file.base()
             );
-            desk.report(instruction.line, rule::HEALTHCHECK_TOOL, message);
+            reporter.report(instruction.line, rule::HEALTHCHECK_TOOL, message);
             return;
         }
     }

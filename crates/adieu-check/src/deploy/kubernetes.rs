@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::Desk;
-use super::built::Image;
+use super::Reporter;
 use super::command;
+use super::images::Image;
 use super::yaml::Node;
 use crate::rule;
 
@@ -79,20 +79,20 @@ fn pod_of<'a>(kind: &str, object: &'a Node) -> Option<&'a Node> {
     }
 }
 
-pub(crate) fn check(documents: &[Node], desk: &mut Desk<'_>) {
+pub(crate) fn check(documents: &[Node], reporter: &mut Reporter<'_>) {
     for object in objects(documents) {
-        check_object(object, desk);
+        check_object(object, reporter);
     }
 }
 
-fn check_object(object: &Node, desk: &mut Desk<'_>) {
+fn check_object(object: &Node, reporter: &mut Reporter<'_>) {
     let kind = object.get("kind").and_then(Node::text).unwrap_or("");
     let Some(spec) = object.get("spec") else {
         return;
     };
     match kind {
-        "PodDisruptionBudget" => disruption(spec, desk),
-        "Deployment" => rollout(spec, desk),
+        "PodDisruptionBudget" => disruption(spec, reporter),
+        "Deployment" => rollout(spec, reporter),
         _ => {}
     }
     let Some(pod) = pod_of(kind, object) else {
@@ -104,17 +104,17 @@ fn check_object(object: &Node, desk: &mut Desk<'_>) {
     let containers = pod.get("containers").map(Node::items).unwrap_or_default();
     // Without an image it is a patch of something that stands elsewhere.
     let name = object.at(&["metadata", "name"]).and_then(Node::text);
-    let patched = name.and_then(|name| desk.known.patches.get(&(kind, name)).copied());
+    let patched = name.and_then(|name| reporter.project.patches.get(&(kind, name)).copied());
     for container in containers.iter().filter(|c| c.get("image").is_some()) {
-        grace(given, patched, container, desk);
-        wrapper(container, desk);
+        grace(given, patched, container, reporter);
+        wrapper(container, reporter);
         if serves {
-            probes(container, desk);
+            probes(container, reporter);
         }
     }
 }
 
-fn rollout(spec: &Node, desk: &mut Desk<'_>) {
+fn rollout(spec: &Node, reporter: &mut Reporter<'_>) {
     let Some(limit) = spec.at(&["strategy", "rollingUpdate", "maxUnavailable"]) else {
         return;
     };
@@ -137,12 +137,12 @@ fn rollout(spec: &Node, desk: &mut Desk<'_>) {
             None => "all replicas".to_owned(),
         };
         let message = format!("a roll-out may take {count} away at once: lower `maxUnavailable`");
-        desk.report(limit.line, rule::DROPS_ALL, message);
+        reporter.report(limit.line, rule::DROPS_ALL, message);
     }
 }
 
 /// A budget that allows everything is none.
-fn disruption(spec: &Node, desk: &mut Desk<'_>) {
+fn disruption(spec: &Node, reporter: &mut Reporter<'_>) {
     let allows = |key: &str, all: &[&str]| {
         spec.get(key)
             .filter(|node| node.text().is_some_and(|text| all.contains(&text)))
@@ -150,7 +150,7 @@ fn disruption(spec: &Node, desk: &mut Desk<'_>) {
     let budget =
         allows("maxUnavailable", &["100%"]).or_else(|| allows("minAvailable", &["0", "0%"]));
     if let Some(budget) = budget {
-        desk.report(
+        reporter.report(
             budget.line,
             rule::DROPS_ALL,
             "this budget lets a drain of the nodes take all replicas away at once: keep one available",
@@ -158,7 +158,12 @@ fn disruption(spec: &Node, desk: &mut Desk<'_>) {
     }
 }
 
-fn grace(given: Option<&Node>, patched: Option<u64>, container: &Node, desk: &mut Desk<'_>) {
+fn grace(
+    given: Option<&Node>,
+    patched: Option<u64>,
+    container: &Node,
+    reporter: &mut Reporter<'_>,
+) {
     let name = container
         .get("name")
         .and_then(Node::text)
@@ -171,16 +176,16 @@ fn grace(given: Option<&Node>, patched: Option<u64>, container: &Node, desk: &mu
         None => DEFAULT_GRACE,
     };
     let total = total.max(patched.unwrap_or(0));
-    let Some(variables) = environment(container, desk) else {
+    let Some(variables) = environment(container, reporter) else {
         return;
     };
-    let start = desk.built.start(
-        image(container, desk).as_ref(),
+    let start = reporter.images.start(
+        image(container, reporter).as_ref(),
         container.get("command").map(Node::words),
         container.get("args").map(Node::words),
         variables,
     );
-    let own = desk.own(&start);
+    let own = reporter.own(&start);
     let hook = container.at(&["lifecycle", "preStop"]).and_then(pre_stop);
     let of_own = own.as_ref().map_or(0, |own| own.seconds);
     let needed = hook.unwrap_or(0).saturating_add(of_own);
@@ -203,37 +208,37 @@ fn grace(given: Option<&Node>, patched: Option<u64>, container: &Node, desk: &mu
     let message = format!(
         "`{name}` is killed after {total} s, but {parts}: raise `terminationGracePeriodSeconds`"
     );
-    desk.report_grace(line, code, message, own.as_ref());
+    reporter.report_grace(line, code, message, own.as_ref());
 }
 
 /// The Dockerfile behind a container, where it is known.
-fn image<'a>(container: &Node, desk: &Desk<'a>) -> Option<Image<'a>> {
+fn image<'a>(container: &Node, reporter: &Reporter<'a>) -> Option<Image<'a>> {
     let name = container.get("image").and_then(Node::text)?;
-    desk.built.named(name)
+    reporter.images.named(name)
 }
 
 /// A wrapper in the manifest's own words; what the image starts is said of its Dockerfile.
-fn wrapper(container: &Node, desk: &mut Desk<'_>) {
-    let image = image(container, desk);
+fn wrapper(container: &Node, reporter: &mut Reporter<'_>) {
+    let image = image(container, reporter);
     let (command, args) = (container.get("command"), container.get("args"));
     // Arguments alone go to a program that only a known image names.
     let Some(own) = command.or_else(|| args.filter(|_| image.is_some())) else {
         return;
     };
-    let start = desk.built.start(
+    let start = reporter.images.start(
         image.as_ref(),
         command.map(Node::words),
         args.map(Node::words),
         Vec::new(),
     );
     if let Some(wrapper) = command::wrapper(&start.words) {
-        desk.report_wrapper(own.line, &wrapper);
+        reporter.report_wrapper(own.line, &wrapper);
     }
 }
 
 /// The variables of a container; none when a map it takes them from is not known and might hold
 /// the one that counts.
-fn environment(container: &Node, desk: &Desk<'_>) -> Option<Vec<(String, String)>> {
+fn environment(container: &Node, reporter: &Reporter<'_>) -> Option<Vec<(String, String)>> {
     let mut variables = Vec::new();
     for variable in container.get("env").map(Node::items).unwrap_or_default() {
         let Some(name) = variable.get("name").and_then(Node::text) else {
@@ -241,7 +246,7 @@ fn environment(container: &Node, desk: &Desk<'_>) -> Option<Vec<(String, String)
         };
         let key = variable.at(&["valueFrom", "configMapKeyRef"]);
         let of_map = key.and_then(|key| {
-            let map = desk.config_map(key.get("name")?.text()?)?;
+            let map = reporter.config_map(key.get("name")?.text()?)?;
             map.get(key.get("key")?.text()?)?.text()
         });
         let value = variable.get("value").and_then(Node::text).or(of_map);
@@ -256,7 +261,7 @@ fn environment(container: &Node, desk: &Desk<'_>) -> Option<Vec<(String, String)
     {
         // Secrets do not hold times.
         if let Some(name) = source.at(&["configMapRef", "name"]).and_then(Node::text) {
-            for (name, value) in desk.config_map(name)?.entries() {
+            for (name, value) in reporter.config_map(name)?.entries() {
                 if let (Some(name), Some(value)) = (name.text(), value.text()) {
                     variables.push((name.to_owned(), value.to_owned()));
                 }
@@ -279,7 +284,7 @@ fn pre_stop(hook: &Node) -> Option<u64> {
         .and_then(|time| command::seconds(time.trim_end_matches([';', '"', '\''])))
 }
 
-fn probes(container: &Node, desk: &mut Desk<'_>) {
+fn probes(container: &Node, reporter: &mut Reporter<'_>) {
     let name = container
         .get("name")
         .and_then(Node::text)
@@ -290,7 +295,7 @@ fn probes(container: &Node, desk: &mut Desk<'_>) {
         let message = format!(
             "`{name}` gets traffic before it is ready and while it stops: add a readiness probe"
         );
-        desk.report(ports.line, rule::NO_READINESS, message);
+        reporter.report(ports.line, rule::NO_READINESS, message);
     }
     if let (Some(readiness), Some(liveness)) = (readiness, container.get("livenessProbe")) {
         let same = ["httpGet", "exec", "tcpSocket", "grpc"].iter().any(|kind| {
@@ -301,7 +306,7 @@ fn probes(container: &Node, desk: &mut Desk<'_>) {
             let message = format!(
                 "`{name}` is restarted whenever it is not ready, for instance while it drains: let liveness ask something else"
             );
-            desk.report(liveness.line, rule::SAME_PROBES, message);
+            reporter.report(liveness.line, rule::SAME_PROBES, message);
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Deployment: what stands between a signal and the program, and how long it waits.
 
-mod built;
 mod command;
 mod compose;
 mod dockerfile;
 mod image;
+mod images;
 mod kubernetes;
 mod procfile;
 mod programs;
 mod script;
+mod shell;
 mod stages;
 mod start;
 mod systemd;
@@ -16,14 +17,15 @@ mod yaml;
 
 use std::sync::Arc;
 
-use built::Built;
+use images::Images;
 use kubernetes::{ConfigMaps, Patches};
 pub(crate) use programs::Programs;
-use start::{Own, Start};
+use start::{Start, StopTime};
 
 use crate::config::Config;
 use crate::finding::{Finding, Notice, Place, Step};
 use crate::rule::{self, Code};
+use crate::severity::Severity;
 use crate::source::Lines;
 use crate::suppress::{self, Ignore};
 use crate::walk::Kind;
@@ -108,15 +110,15 @@ fn read_yaml(text: &str, path: &str) -> Option<Content> {
 }
 
 /// Where findings go, with what is known of the project at hand.
-pub(crate) struct Desk<'a> {
+pub(crate) struct Reporter<'a> {
     path: &'a Arc<str>,
-    known: &'a Known<'a>,
-    built: &'a Built<'a>,
+    project: &'a ProjectContext<'a>,
+    images: &'a Images<'a>,
     findings: &'a mut Vec<Finding>,
 }
 
 /// What all deployment files of a project are read with.
-struct Known<'a> {
+struct ProjectContext<'a> {
     /// The program's own grace, if someone set it.
     grace: Option<u64>,
     programs: &'a Programs<'a>,
@@ -124,7 +126,7 @@ struct Known<'a> {
     patches: Patches<'a>,
 }
 
-impl Desk<'_> {
+impl Reporter<'_> {
     fn report(&mut self, line: u32, code: Code, message: impl Into<String>) {
         self.findings
             .push(Finding::new(self.path, Place::line(line), code, message));
@@ -135,11 +137,21 @@ impl Desk<'_> {
             "`{wrapper}` stands between the signal and the program: start the program itself"
         );
         self.report(line, rule::SWALLOWING_WRAPPER, message);
+        // It hands SIGTERM on to the program, and only its exit code and a second signal are lost.
+        if wrapper.starts_with("uv ") {
+            self.lower_last();
+        }
     }
 
     /// Reports a grace that does not fit, with the way to the code that sets it.
-    fn report_grace(&mut self, line: u32, code: Code, message: String, own: Option<&Own>) {
+    fn report_grace(&mut self, line: u32, code: Code, message: String, own: Option<&StopTime>) {
         self.report(line, code, message);
+        if own.is_some()
+            && let Some(finding) = self.findings.last_mut()
+        {
+            // What the program needs is known, and it is more than it gets.
+            finding.severity = Severity::Error;
+        }
         if let Some(step) = own.and_then(|own| own.step.clone())
             && let Some(finding) = self.findings.last_mut()
         {
@@ -152,17 +164,24 @@ impl Desk<'_> {
         }
     }
 
+    /// Makes a note of what was reported last.
+    fn lower_last(&mut self) {
+        if let Some(finding) = self.findings.last_mut() {
+            finding.severity = Severity::Note;
+        }
+    }
+
     fn last_mut(&mut self) -> Option<&mut Finding> {
         self.findings.last_mut()
     }
 
     /// How long what is started takes to stop, where that is known.
-    fn own(&self, start: &Start) -> Option<Own> {
-        start.own(self.known.grace, self.known.programs)
+    fn own(&self, start: &Start) -> Option<StopTime> {
+        start.own(self.project.grace, self.project.programs)
     }
 
     fn config_map(&self, name: &str) -> Option<&yaml::Node> {
-        self.known.maps.get(name).copied().flatten()
+        self.project.maps.get(name).copied().flatten()
     }
 }
 
@@ -173,14 +192,14 @@ pub(crate) fn findings(
     programs: &Programs<'_>,
 ) -> Deployed {
     let mut deployed = Deployed::default();
-    let mut built = Built::default();
+    let mut images = Images::default();
     let mut maps = ConfigMaps::default();
     let mut patches = Patches::default();
     for manifest in &manifests {
         match &manifest.content {
-            Content::Script(script) => built.add_script(&manifest.path, script),
-            Content::Dockerfile(file) => built.add_dockerfile(&manifest.path, file),
-            Content::Compose(document) => built.add_compose(&manifest.path, document),
+            Content::Script(script) => images.add_script(&manifest.path, script),
+            Content::Dockerfile(file) => images.add_dockerfile(&manifest.path, file),
+            Content::Compose(document) => images.add_compose(&manifest.path, document),
             Content::Kubernetes(documents) => {
                 kubernetes::config_maps(documents, &mut maps);
                 kubernetes::patches(documents, &mut patches);
@@ -188,8 +207,8 @@ pub(crate) fn findings(
             _ => {}
         }
     }
-    built.name_images();
-    let known = Known {
+    images.name_images();
+    let project = ProjectContext {
         grace: config.grace_seconds,
         programs,
         maps,
@@ -197,23 +216,23 @@ pub(crate) fn findings(
     };
     let mut started = Vec::new();
     for manifest in &manifests {
-        let mut desk = Desk {
+        let mut reporter = Reporter {
             path: &manifest.path,
-            known: &known,
-            built: &built,
+            project: &project,
+            images: &images,
             findings: &mut deployed.findings,
         };
         match &manifest.content {
             Content::Dockerfile(file) => {
-                dockerfile::check(file, &mut desk);
+                dockerfile::check(file, &mut reporter);
                 let folder = manifest.path.rsplit_once('/').map_or("", |(f, _)| f);
                 let scripts = file.scripts().into_iter();
-                started.extend(scripts.filter_map(|name| built.script(Some(folder), &name)));
+                started.extend(scripts.filter_map(|name| images.script(Some(folder), &name)));
             }
-            Content::Compose(document) => compose::check(document, &mut desk),
-            Content::Kubernetes(documents) => kubernetes::check(documents, &mut desk),
-            Content::Unit(unit) => systemd::check(unit, &mut desk),
-            Content::Procfile(processes) => procfile::check(processes, &mut desk),
+            Content::Compose(document) => compose::check(document, &mut reporter),
+            Content::Kubernetes(documents) => kubernetes::check(documents, &mut reporter),
+            Content::Unit(unit) => systemd::check(unit, &mut reporter),
+            Content::Procfile(processes) => procfile::check(processes, &mut reporter),
             Content::Broken(place, message) => {
                 let finding = Finding::new(&manifest.path, *place, rule::SYNTAX, message.clone());
                 deployed.findings.push(finding);
@@ -230,13 +249,13 @@ pub(crate) fn findings(
     started.sort_by_key(|(path, _)| Arc::clone(path));
     started.dedup_by_key(|(path, _)| Arc::clone(path));
     for (path, script) in started {
-        let mut desk = Desk {
+        let mut reporter = Reporter {
             path,
-            known: &known,
-            built: &built,
+            project: &project,
+            images: &images,
             findings: &mut deployed.findings,
         };
-        script::check(script, &mut desk);
+        script::check(script, &mut reporter);
     }
     for manifest in manifests {
         if !manifest.ignores.is_empty() {

@@ -3,7 +3,7 @@
 //! Heroku sends SIGTERM to every process of a dyno, so a shell or a wrapper keeps nothing back
 //! there; how long it waits is fixed.
 
-use super::Desk;
+use super::Reporter;
 use super::command;
 use super::start::Start;
 use crate::rule;
@@ -38,8 +38,11 @@ pub(crate) fn parse(text: &str) -> Vec<Process> {
         .collect()
 }
 
-pub(crate) fn check(processes: &[Process], desk: &mut Desk<'_>) {
-    let folder = desk.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+pub(crate) fn check(processes: &[Process], reporter: &mut Reporter<'_>) {
+    let folder = reporter
+        .path
+        .rsplit_once('/')
+        .map_or("", |(folder, _)| folder);
     for process in processes.iter().filter(|process| process.name != "release") {
         let Some(words) = command::started(&process.command) else {
             continue;
@@ -48,7 +51,7 @@ pub(crate) fn check(processes: &[Process], desk: &mut Desk<'_>) {
             folder: Some(folder.to_owned()),
             ..Start::of(words)
         };
-        if let Some(own) = desk.own(&start)
+        if let Some(own) = reporter.own(&start)
             && own.seconds > GRACE
         {
             let message = format!(
@@ -56,7 +59,7 @@ pub(crate) fn check(processes: &[Process], desk: &mut Desk<'_>) {
                 process.name,
                 own.said()
             );
-            desk.report_grace(process.line, rule::SERVER_GRACE, message, Some(&own));
+            reporter.report_grace(process.line, rule::SERVER_GRACE, message, Some(&own));
         }
     }
 }

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 
 use super::command;
 use super::start::Start;
+use crate::callgraph::{CodeGrace, FileSummary};
 use crate::finding::Step;
-use crate::program::{CodeGrace, Unit};
 use crate::rust::Crates;
 
 /// What gunicorn takes when its settings do not say.
@@ -27,17 +27,24 @@ pub(crate) struct Given {
 
 /// What the code says, by what starts it.
 pub(crate) struct Programs<'a> {
-    pythons: &'a [Unit],
+    pythons: &'a [FileSummary],
     /// Programs of cargo packages, with the graces in their code and the files these stand in.
-    binaries: FxHashMap<String, Vec<(&'a Unit, CodeGrace)>>,
+    binaries: FxHashMap<String, Vec<(&'a FileSummary, CodeGrace)>>,
 }
 
 impl<'a> Programs<'a> {
-    pub(crate) fn new(pythons: &'a [Unit], rusts: &'a [Unit], crates: &Crates) -> Programs<'a> {
-        let mut binaries: FxHashMap<String, Vec<(&Unit, CodeGrace)>> = FxHashMap::default();
-        for unit in rusts.iter().filter(|unit| !unit.facts.graces.is_empty()) {
-            if let Some(program) = crates.program(&unit.path) {
-                let graces = unit.facts.graces.iter().map(|grace| (unit, *grace));
+    pub(crate) fn new(
+        pythons: &'a [FileSummary],
+        rusts: &'a [FileSummary],
+        crates: &Crates,
+    ) -> Programs<'a> {
+        let mut binaries: FxHashMap<String, Vec<(&FileSummary, CodeGrace)>> = FxHashMap::default();
+        for summary in rusts
+            .iter()
+            .filter(|summary| !summary.facts.graces.is_empty())
+        {
+            if let Some(program) = crates.program(&summary.path) {
+                let graces = summary.facts.graces.iter().map(|grace| (summary, *grace));
                 binaries.entry(program).or_default().extend(graces);
             }
         }
@@ -57,12 +64,12 @@ impl<'a> Programs<'a> {
             return self.celery(start, rest);
         }
         if is_python(name) {
-            let unit = self.python(start, rest)?;
-            let graces = unit.facts.graces.iter();
+            let summary = self.python(start, rest)?;
+            let graces = summary.facts.graces.iter();
             return only(
                 graces
                     .filter(|grace| !matches!(grace.server, "gunicorn" | "celery"))
-                    .map(|grace| (unit, *grace)),
+                    .map(|grace| (summary, *grace)),
             );
         }
         let name = start.before_copy(name);
@@ -83,23 +90,23 @@ impl<'a> Programs<'a> {
             server: "gunicorn",
             step: None,
         };
-        let unit = match named {
+        let summary = match named {
             Some(file) => {
                 let file = file?.strip_prefix("file:").unwrap_or(file?);
                 // `python:module` and files from elsewhere say nothing here.
                 self.file(start, file)?
             }
             None => match self.file(start, "gunicorn.conf.py") {
-                Some(unit) => unit,
+                Some(summary) => summary,
                 // Somewhere there is one, and where it is started is not known.
                 None if start.folder.is_none() && self.has_file("gunicorn.conf.py") => return None,
                 None => return Some(default),
             },
         };
-        let graces = unit.facts.graces.iter();
+        let graces = summary.facts.graces.iter();
         let mut graces = graces
             .filter(|grace| grace.server == "gunicorn")
-            .map(|grace| (unit, *grace))
+            .map(|grace| (summary, *grace))
             .peekable();
         if graces.peek().is_none() {
             return Some(default);
@@ -118,22 +125,22 @@ impl<'a> Programs<'a> {
         } else {
             "task_time_limit"
         };
-        let units = self.pythons.iter().filter(|unit| {
+        let summaries = self.pythons.iter().filter(|summary| {
             start
                 .folder
                 .as_ref()
-                .is_none_or(|folder| is_below(&unit.path, folder))
+                .is_none_or(|folder| is_below(&summary.path, folder))
         });
-        only(units.flat_map(|unit| {
-            let graces = unit.facts.graces.iter();
+        only(summaries.flat_map(|summary| {
+            let graces = summary.facts.graces.iter();
             graces
                 .filter(|grace| grace.setting == setting)
-                .map(move |grace| (unit, *grace))
+                .map(move |grace| (summary, *grace))
         }))
     }
 
     /// The file behind `python main.py` or `python -m package.main`.
-    fn python(&self, start: &Start, rest: &[String]) -> Option<&'a Unit> {
+    fn python(&self, start: &Start, rest: &[String]) -> Option<&'a FileSummary> {
         let mut words = rest.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -155,12 +162,12 @@ impl<'a> Programs<'a> {
     }
 
     /// The one file of the project that can be meant.
-    fn file(&self, start: &Start, name: &str) -> Option<&'a Unit> {
+    fn file(&self, start: &Start, name: &str) -> Option<&'a FileSummary> {
         let name = name.trim_start_matches("./");
         if let Some(folder) = &start.folder {
             let exact = joined(folder, name);
-            if let Some(unit) = self.pythons.iter().find(|unit| *unit.path == *exact) {
-                return Some(unit);
+            if let Some(summary) = self.pythons.iter().find(|summary| *summary.path == *exact) {
+                return Some(summary);
             }
         }
         // An image or a machine has folders of its own: `/app/main.py` is `main.py` of the project.
@@ -168,15 +175,15 @@ impl<'a> Programs<'a> {
         let tails =
             std::iter::successors(Some(relative), |tail| tail.split_once('/').map(|(_, t)| t));
         for tail in tails {
-            let mut found = self.pythons.iter().filter(|unit| {
+            let mut found = self.pythons.iter().filter(|summary| {
                 start
                     .folder
                     .as_ref()
-                    .is_none_or(|folder| is_below(&unit.path, folder))
-                    && ends_with(&unit.path, tail)
+                    .is_none_or(|folder| is_below(&summary.path, folder))
+                    && ends_with(&summary.path, tail)
             });
             match (found.next(), found.next()) {
-                (Some(unit), None) => return Some(unit),
+                (Some(summary), None) => return Some(summary),
                 (Some(_), Some(_)) => return None,
                 (None, _) if !name.starts_with('/') => return None,
                 (None, _) => {}
@@ -186,13 +193,15 @@ impl<'a> Programs<'a> {
     }
 
     fn has_file(&self, name: &str) -> bool {
-        self.pythons.iter().any(|unit| ends_with(&unit.path, name))
+        self.pythons
+            .iter()
+            .any(|summary| ends_with(&summary.path, name))
     }
 }
 
 /// The grace if all say the same, and say it in seconds.
-fn only<'a>(mut graces: impl Iterator<Item = (&'a Unit, CodeGrace)>) -> Option<Given> {
-    let (unit, first) = graces.next()?;
+fn only<'a>(mut graces: impl Iterator<Item = (&'a FileSummary, CodeGrace)>) -> Option<Given> {
+    let (summary, first) = graces.next()?;
     if graces.any(|(_, other)| other.seconds != first.seconds) {
         return None;
     }
@@ -200,7 +209,7 @@ fn only<'a>(mut graces: impl Iterator<Item = (&'a Unit, CodeGrace)>) -> Option<G
         seconds: first.seconds?,
         server: first.server,
         step: Some(Step {
-            path: Arc::clone(&unit.path),
+            path: Arc::clone(&summary.path),
             place: first.place,
             call: first.setting.to_owned(),
         }),

@@ -18,7 +18,7 @@ pub(crate) struct Start {
 
 /// How long a started program takes to stop at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct StopTime {
     pub(crate) seconds: u64,
     who: &'static str,
     /// One of the well-known servers.
@@ -41,7 +41,7 @@ impl Start {
         self.copies
             .iter()
             .find(|(copied, _)| copied == name)
-            .map_or(name, |(_, built)| built.as_str())
+            .map_or(name, |(_, images)| images.as_str())
     }
 
     /// Whether celery is told to take SIGTERM for its quick stop.
@@ -53,9 +53,9 @@ impl Start {
 
     /// The grace of what is started: its flags before its environment, what the project is set to
     /// before what its code says. What is said and cannot be read is not guessed.
-    pub(crate) fn own(&self, configured: Option<u64>, programs: &Programs<'_>) -> Option<Own> {
+    pub(crate) fn own(&self, configured: Option<u64>, programs: &Programs<'_>) -> Option<StopTime> {
         let server = command::server(&self.words);
-        let own = |seconds| Own {
+        let own = |seconds| StopTime {
             seconds,
             who: server.unwrap_or("the program"),
             is_server: server.is_some(),
@@ -81,7 +81,7 @@ impl Start {
         if let Some(seconds) = configured {
             return Some(own(seconds));
         }
-        programs.grace(self).map(|given| Own {
+        programs.grace(self).map(|given| StopTime {
             seconds: given.seconds,
             who: server.unwrap_or(given.server),
             is_server: given.server != "the service",
@@ -90,7 +90,7 @@ impl Start {
     }
 }
 
-impl Own {
+impl StopTime {
     /// `gunicorn takes up to 60 s to stop`
     pub(crate) fn said(&self) -> String {
         format!("{} takes up to {} s to stop", self.who, self.seconds)

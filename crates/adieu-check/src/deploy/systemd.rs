@@ -1,6 +1,6 @@
 //! systemd service units.
 
-use super::Desk;
+use super::Reporter;
 use super::command;
 use super::start::Start;
 use crate::rule;
@@ -71,7 +71,7 @@ impl UnitFile {
     }
 }
 
-pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
+pub(crate) fn check(unit: &UnitFile, reporter: &mut Reporter<'_>) {
     let start = unit
         .last("ExecStart")
         .map(|(_, value)| value.trim_start_matches(['-', '@', ':', '+', '!']))
@@ -88,21 +88,24 @@ pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
             _ => None,
         };
         if let Some(message) = message {
-            desk.report(line, rule::KILL_MODE, message);
+            reporter.report(line, rule::KILL_MODE, message);
         }
     }
     if let Some((line, "SIGKILL" | "KILL" | "9")) = unit.last("KillSignal") {
-        desk.report(
+        reporter.report(
             line,
             rule::STOP_SIGNAL,
             "SIGKILL cannot be handled: the program is cut off in the middle; leave `KillSignal=` out",
         );
     }
-    timeout(unit, words.clone(), desk);
+    // What has run to its end holds nothing when it stops.
+    if unit.last("Type").map(|(_, kind)| kind) != Some("oneshot") {
+        timeout(unit, words.clone(), reporter);
+    }
     if let Some((line, "notify" | "notify-reload")) = unit.last("Type")
         && never_notifies(&words)
     {
-        desk.report(
+        reporter.report(
             line,
             rule::UNIT_NOTIFY,
             "this program never says READY=1: systemd will kill it at the start time-out; use `Type=exec`, or notify",
@@ -110,12 +113,12 @@ pub(crate) fn check(unit: &UnitFile, desk: &mut Desk<'_>) {
     }
 }
 
-fn timeout(unit: &UnitFile, words: Vec<String>, desk: &mut Desk<'_>) {
+fn timeout(unit: &UnitFile, words: Vec<String>, reporter: &mut Reporter<'_>) {
     let start = Start {
         variables: unit.variables(),
         ..Start::of(words)
     };
-    let own = desk.own(&start);
+    let own = reporter.own(&start);
     let notifies = unit
         .last("Type")
         .is_some_and(|(_, kind)| kind.starts_with("notify"));
@@ -136,13 +139,13 @@ fn timeout(unit: &UnitFile, words: Vec<String>, desk: &mut Desk<'_>) {
                 "systemd kills after {DEFAULT} s while {}: say `TimeoutStopSec=`",
                 own.said()
             );
-            desk.report_grace(line, code, message, Some(own));
+            reporter.report_grace(line, code, message, Some(own));
         }
         return;
     };
     match command::seconds(value) {
         // Zero means for ever, as does the word.
-        _ if matches!(value, "0" | "infinity") => desk.report(
+        _ if matches!(value, "0" | "infinity") => reporter.report(
             line,
             rule::UNIT_TIMEOUT,
             "without a limit a stop that hangs holds up the shutdown of the machine: name a time",
@@ -150,11 +153,11 @@ fn timeout(unit: &UnitFile, words: Vec<String>, desk: &mut Desk<'_>) {
         Some(given) => {
             if let Some(own) = too_short(given) {
                 let message = format!("systemd kills after {given} s while {}", own.said());
-                desk.report_grace(line, code, message, Some(own));
+                reporter.report_grace(line, code, message, Some(own));
             } else if own.is_none() && given < SHORTEST {
                 let message =
                     format!("{given} s is too short for anything to be finished or saved");
-                desk.report(line, rule::UNIT_TIMEOUT, message);
+                reporter.report(line, rule::UNIT_TIMEOUT, message);
             }
         }
         None => {}

@@ -5,9 +5,10 @@ use ruff_python_ast::{Expr, ExprAttribute, ExprCall, StmtWith};
 use ruff_text_size::Ranged;
 
 use super::extract::{Frame, Reader};
-use super::{known, rules};
-use crate::fix::Fix;
-use crate::program::{Call, CallFlags};
+use super::models::libraries;
+use super::rules;
+use crate::callgraph::{Call, CallFlags, path};
+use crate::fix::{Applicability, Fix};
 use crate::rule;
 
 impl<'a> Reader<'a, '_> {
@@ -26,13 +27,19 @@ impl<'a> Reader<'a, '_> {
             && match path.strip_prefix('@') {
                 Some(_) => true,
                 None => {
-                    known::is_known_root(path.split(['.', '(']).next().unwrap_or(""))
+                    libraries::is_known_root(path.split(['.', '(']).next().unwrap_or(""))
                         || path.starts_with("builtins.")
                 }
             };
         if worth && let Some(function) = self.frames.last().and_then(|frame| frame.function) {
             if self.finally_depth > 0 {
                 flags.set(CallFlags::IN_FINALLY);
+            }
+            if only_reads(call, &path) {
+                flags.set(CallFlags::READS);
+            }
+            if self.guard_depth > 0 {
+                flags.set(CallFlags::GUARDED);
             }
             if polls(call) || self.is_done(call) {
                 flags.set(CallFlags::POLLS);
@@ -41,16 +48,16 @@ impl<'a> Reader<'a, '_> {
                 || matches!(path.as_str(), "builtins.open" | "builtins.input")
             {
                 let entry = Call {
-                    target: self.unit.names.add(&path),
+                    target: self.summary.names.add(&path),
                     place: self.place(call),
                     flags,
                 };
-                self.unit.functions[function as usize].calls.push(entry);
+                self.summary.functions[function as usize].calls.push(entry);
             }
         }
-        let inner = if has_path && known::takes_coroutines(&path) {
+        let inner = if has_path && libraries::takes_coroutines(&path) {
             let mut inner = CallFlags::AWAITED;
-            if known::spawns(&path) {
+            if libraries::spawns(&path) {
                 inner.set(CallFlags::SPAWNED);
             }
             inner
@@ -87,10 +94,13 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// `future.done()`
+    /// `future.done()`, `queue.empty()`
     fn note_asked(&mut self, call: &'a ExprCall) {
         if let Expr::Attribute(method) = &*call.func
-            && method.attr.as_str() == "done"
+            && matches!(
+                method.attr.as_str(),
+                "done" | "empty" | "set_exception" | "set_result"
+            )
             && let Some(asked) = self.source.get(method.value.range().to_std_range())
             && let Some(frame) = self.frames.last_mut()
         {
@@ -106,7 +116,7 @@ impl<'a> Reader<'a, '_> {
         let Some(frame) = self.frames.last().filter(|frame| !frame.asked.is_empty()) else {
             return false;
         };
-        matches!(method.attr.as_str(), "result" | "exception")
+        matches!(method.attr.as_str(), "result" | "exception" | "get")
             && self
                 .source
                 .get(method.value.range().to_std_range())
@@ -127,13 +137,13 @@ impl<'a> Reader<'a, '_> {
             Expr::Call(call) if is_partial(&call.func) => self.scopes.path(argument),
             _ => None,
         };
-        if let Some(path) = path.filter(|path| known::leads_somewhere(path)) {
+        if let Some(path) = path.filter(|path| libraries::leads_somewhere(path)) {
             let call = Call {
-                target: self.unit.names.add(&path),
+                target: self.summary.names.add(&path),
                 place: self.place(argument),
                 flags,
             };
-            self.unit.functions[function as usize].calls.push(call);
+            self.summary.functions[function as usize].calls.push(call);
         }
     }
 
@@ -147,15 +157,15 @@ impl<'a> Reader<'a, '_> {
         }
         let mut path = std::mem::take(&mut self.buffer);
         path.clear();
-        if self.scopes.path_into(&attribute.value, &mut path) && path.starts_with('@') {
+        if self.scopes.path_into(&attribute.value, &mut path) && path::is_internal(&path) {
             path.push_str(".?");
             path.push_str(attribute.attr.as_str());
             let call = Call {
-                target: self.unit.names.add(&path),
+                target: self.summary.names.add(&path),
                 place: self.place(&attribute.attr),
                 flags: CallFlags::default(),
             };
-            self.unit.functions[function as usize].calls.push(call);
+            self.summary.functions[function as usize].calls.push(call);
         }
         self.buffer = path;
     }
@@ -175,16 +185,16 @@ impl<'a> Reader<'a, '_> {
             Expr::Call(call) if is_partial(&call.func) => self.scopes.path(argument),
             _ => None,
         };
-        let counts = |path: &String| path.starts_with('@') || path.as_str() == "asyncio.run";
+        let counts = |path: &String| path::is_internal(path) || path.as_str() == "asyncio.run";
         if let Some(path) = path.filter(counts) {
-            let target = self.unit.names.add(&path);
+            let target = self.summary.names.add(&path);
             let place = self.place(argument);
             let call = Call {
                 target,
                 place,
                 flags,
             };
-            self.unit.functions[function as usize].calls.push(call);
+            self.summary.functions[function as usize].calls.push(call);
         }
     }
 
@@ -194,16 +204,16 @@ impl<'a> Reader<'a, '_> {
             return;
         };
         let path = self.scopes.path(context);
-        if let Some(path) = path.filter(|path| path.starts_with('@')) {
+        if let Some(path) = path.filter(|path| path::is_internal(path)) {
             let place = self.place(context);
             // Not `__enter__`, whose value is taken for the object itself.
             for method in ["__entered__", "__exit__"] {
                 let call = Call {
-                    target: self.unit.names.add(&format!("{path}.{method}")),
+                    target: self.summary.names.add(&format!("{path}.{method}")),
                     place,
                     flags: CallFlags::default(),
                 };
-                self.unit.functions[function as usize].calls.push(call);
+                self.summary.functions[function as usize].calls.push(call);
             }
         }
     }
@@ -237,7 +247,7 @@ impl<'a> Reader<'a, '_> {
                 }
             }
             "signal.signal" => {
-                self.unit.facts.handles_signals = true;
+                self.summary.facts.handles_signals = true;
                 let call = rules::SignalCall::new(self, call);
                 self.signal_calls.extend(call);
             }
@@ -247,19 +257,19 @@ impl<'a> Reader<'a, '_> {
                 "`nest_asyncio` lets a loop run inside itself: cancellation and shutdown lose their order; await instead",
             ),
             "signal.sigwait" | "anyio.open_signal_receiver" | "uvicorn.run" | "uvicorn.Server"
-            | "hypercorn.asyncio.serve" | "aiorun.run" | "granian.Granian" => self.unit.facts.handles_signals = true,
+            | "hypercorn.asyncio.serve" | "aiorun.run" | "granian.Granian" => self.summary.facts.handles_signals = true,
             "fastapi.FastAPI" | "starlette.applications.Starlette" | "aiohttp.web.Application" | "aiohttp.web.run_app"
             | "litestar.Litestar" | "quart.Quart" | "sanic.Sanic" => {
-                self.unit.facts.handles_signals = true;
-                self.unit.facts.serves = true;
+                self.summary.facts.handles_signals = true;
+                self.summary.facts.serves = true;
             }
             "asyncio.run" if self.frames.is_empty() => {
-                self.unit.facts.serves = true;
+                self.summary.facts.serves = true;
                 if let Some(Expr::Call(main)) = call.arguments.args.first()
                     && let Some(main) = self.scopes.path(&main.func)
                 {
-                    let main = (self.unit.names.add(&main), self.place(call));
-                    self.unit.facts.mains.push(main);
+                    let main = (self.summary.names.add(&main), self.place(call));
+                    self.summary.facts.mains.push(main);
                 }
             }
             _ => {}
@@ -275,7 +285,7 @@ impl<'a> Reader<'a, '_> {
                 | "run_app"
                 | "install_signal_handlers"
         ) {
-            self.unit.facts.handles_signals = true;
+            self.summary.facts.handles_signals = true;
         }
     }
 
@@ -294,18 +304,17 @@ impl<'a> Reader<'a, '_> {
             && let Some(path) = self.scopes.path(&item.context_expr)
             && rules::has_await(&stmt.body)
         {
-            let target = self.unit.names.add(&format!("{path}.__hold__"));
+            let target = self.summary.names.add(&path::hold(&path));
             let held = Call {
                 target,
                 place: self.place(&item.context_expr),
                 flags: CallFlags::default(),
             };
-            self.unit.functions[function].calls.push(held);
+            self.summary.functions[function].calls.push(held);
         }
     }
 
-    /// `time.sleep(x)` as a statement of a coroutine that awaits elsewhere may become an await: the
-    /// function gives way already, and `asyncio` is at hand.
+    /// `time.sleep(x)` as a statement of a coroutine may become an await, where the name `asyncio` is that module or free.
     pub(super) fn offer_sleep(&mut self, call: &'a ExprCall) {
         let in_async = matches!(self.frames.last(), Some(Frame { is_async: true, .. }));
         if !in_async
@@ -314,26 +323,49 @@ impl<'a> Reader<'a, '_> {
         {
             return;
         }
-        let has_asyncio =
-            self.scopes.top.get("asyncio").and_then(Option::as_deref) == Some("asyncio");
+        let bound = self.scopes.top.get("asyncio");
+        let has_asyncio = bound.and_then(Option::as_deref) == Some("asyncio");
+        let is_free = bound.is_none();
         let shadowed = self
             .scopes
             .stack
             .iter()
             .any(|scope| scope.names.contains_key("asyncio"));
-        if has_asyncio && !shadowed {
+        // trio and curio do not run the event loop of asyncio, and anyio may run that of trio.
+        let speaks_of =
+            |name: &str| memchr::memmem::find(self.source.as_bytes(), name.as_bytes()).is_some();
+        let only_asyncio =
+            !speaks_of("trio") && (has_asyncio || !speaks_of("anyio") && !speaks_of("curio"));
+        if (has_asyncio || is_free) && !shadowed && only_asyncio {
             let (start, end) = (call.func.start().to_usize(), call.func.end().to_usize());
             let fix = Fix {
                 start,
                 end,
                 text: "await asyncio.sleep".to_owned(),
+                // Other tasks run meanwhile, and the coroutine may be cancelled here.
+                applicability: Applicability::Unsafe,
+                import: Some("asyncio"),
             };
-            self.unit.fixes.insert(self.place(call), fix);
+            self.summary.fixes.insert(self.place(call), fix);
         }
     }
 }
 
-/// A zero or a false among the arguments: `timeout=0`, `block=False`, `WNOHANG`.
+/// Opens a file to read it.
+fn only_reads(call: &ExprCall, path: &str) -> bool {
+    let position = match path {
+        "builtins.open" | "io.open" | "codecs.open" => 1,
+        _ if path.ends_with(".open") => 0,
+        _ => return false,
+    };
+    match call.arguments.find_argument_value("mode", position) {
+        None => true,
+        Some(Expr::StringLiteral(mode)) => !mode.value.to_str().contains(['w', 'a', 'x', '+']),
+        Some(_) => false,
+    }
+}
+
+/// A zero or a false among the arguments: `timeout=0`, `block=False`, `WNOHANG`, `AI_NUMERICHOST`.
 fn polls(call: &ExprCall) -> bool {
     call.arguments
         .args
@@ -346,7 +378,11 @@ fn polls(call: &ExprCall) -> bool {
                 ruff_python_ast::Number::Float(float) => *float == 0.0,
                 ruff_python_ast::Number::Complex { .. } => false,
             },
-            Expr::Attribute(attribute) => attribute.attr.as_str() == "WNOHANG",
+            Expr::Attribute(attribute) => {
+                let name = attribute.attr.as_str();
+                name == "WNOHANG" || name.contains("NUMERIC")
+            }
+            Expr::Name(name) => name.id.as_str().contains("NUMERIC"),
             _ => false,
         })
 }
@@ -358,7 +394,8 @@ fn is_join(func: &Expr) -> bool {
 }
 
 fn consumes(path: &str) -> bool {
-    path.strip_prefix("builtins.").is_some_and(known::consumes)
+    path.strip_prefix("builtins.")
+        .is_some_and(libraries::consumes)
 }
 
 /// The function among the arguments that is called on the spot: for each element of what is iterated here, or to compare.

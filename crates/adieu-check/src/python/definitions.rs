@@ -6,8 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::bindings::{self, Owner, Scope};
 use super::extract::{Frame, Reader};
-use super::{known, rules, spelling};
-use crate::program::{Class, FnFlags, Function, Symbol};
+use super::models::libraries;
+use super::{canonical, rules};
+use crate::callgraph::{Class, FnFlags, Function, Symbol, path};
+use crate::role::TestCode;
 
 impl<'a> Reader<'a, '_> {
     pub(super) fn visit_function(&mut self, def: &'a StmtFunctionDef) {
@@ -24,7 +26,7 @@ impl<'a> Reader<'a, '_> {
         if in_thread || self.is_pooled(def) {
             flags.set(FnFlags::IN_THREAD);
         }
-        let index = self.unit.functions.len() as u32;
+        let index = self.summary.functions.len() as u32;
         let in_class = match self.scopes.stack.last() {
             Some(Scope {
                 owner: Owner::Class(class),
@@ -41,11 +43,11 @@ impl<'a> Reader<'a, '_> {
             .returns
             .as_deref()
             .and_then(|returns| self.scopes.annotation(returns))
-            .filter(|returns| known::leads_somewhere(returns));
-        self.unit.functions.push(Function {
+            .filter(|returns| libraries::leads_somewhere(returns));
+        self.summary.functions.push(Function {
             name: self.qualified.as_str().into(),
             flags,
-            returns: returns.map(|returns| self.unit.names.add(&returns)),
+            returns: returns.map(|returns| self.summary.names.add(&returns)),
             calls: Vec::new(),
             bare_cleanups: Vec::new(),
             in_place_save: None,
@@ -76,6 +78,7 @@ impl<'a> Reader<'a, '_> {
             asked: Vec::new(),
             outer_branch: std::mem::take(&mut self.branch_depth),
             outer_finally: std::mem::take(&mut self.finally_depth),
+            outer_guard: std::mem::take(&mut self.guard_depth),
         });
         let outer_with = std::mem::take(&mut self.with_depth);
         self.visit_body(&def.body);
@@ -85,6 +88,7 @@ impl<'a> Reader<'a, '_> {
         if let Some(frame) = self.frames.pop() {
             self.branch_depth = frame.outer_branch;
             self.finally_depth = frame.outer_finally;
+            self.guard_depth = frame.outer_guard;
             if frame.generates && !def.is_async {
                 flags.set(FnFlags::GENERATOR);
             }
@@ -92,7 +96,7 @@ impl<'a> Reader<'a, '_> {
                 flags.set(FnFlags::OPAQUE);
             }
         }
-        let function = &mut self.unit.functions[index as usize];
+        let function = &mut self.summary.functions[index as usize];
         let noticed = function.flags;
         function.flags = flags;
         function.flags.set(noticed);
@@ -105,18 +109,27 @@ impl<'a> Reader<'a, '_> {
             flags.set(FnFlags::ASYNC);
         }
         let name = def.name.as_str();
-        if self.is_test || name.starts_with("test_") && self.scopes.top.contains_key("pytest") {
+        let is_pytest = name.starts_with("test_") && self.scopes.top.contains_key("pytest");
+        if self.is_test || is_pytest && self.tests == TestCode::Skipped {
             flags.set(FnFlags::TEST);
         }
         for decorator in &def.decorator_list {
+            if libraries::marks_handler(&decorator.expression) {
+                flags.set(FnFlags::HANDLER);
+            }
             let path = self.scopes.value(&decorator.expression);
             match path.as_deref() {
-                Some("builtins.property" | "functools.cached_property") => {
-                    flags.set(FnFlags::PROPERTY)
+                Some("builtins.property") => flags.set(FnFlags::PROPERTY),
+                Some("functools.cached_property") => {
+                    flags.set(FnFlags::PROPERTY);
+                    flags.set(FnFlags::CACHED);
+                }
+                Some("functools.cache" | "functools.lru_cache" | "functools.lru_cache()") => {
+                    flags.set(FnFlags::CACHED);
                 }
                 // Home Assistant's mark for what runs on the loop, from inside or outside of it.
-                Some(path) if known::marks_callback(path) => flags.set(FnFlags::CALLBACK),
-                Some(path) if known::keeps_body(path) => {}
+                Some(path) if libraries::marks_callback(path) => flags.set(FnFlags::CALLBACK),
+                Some(path) if libraries::keeps_body(path) => {}
                 _ => flags.set(FnFlags::OPAQUE),
             }
         }
@@ -164,7 +177,7 @@ impl<'a> Reader<'a, '_> {
             Some(_) => "",
             None => "()",
         };
-        let path = format!("@{}${class}{instance}", self.unit.module);
+        let path = format!("@{}${class}{instance}", self.summary.module);
         names.insert(first, Some(path.into()));
         kind.is_none().then(|| first.into())
     }
@@ -178,10 +191,10 @@ impl<'a> Reader<'a, '_> {
         else {
             return false;
         };
-        let bases = &self.unit.classes[*class as usize].bases;
+        let bases = &self.summary.classes[*class as usize].bases;
         bases
             .iter()
-            .any(|base| self.unit.names.get(*base) == "threading.Thread")
+            .any(|base| self.summary.names.get(*base) == "threading.Thread")
     }
 
     /// An ordinary function that answers requests: its framework calls it in a thread.
@@ -213,10 +226,10 @@ impl<'a> Reader<'a, '_> {
                 .and_then(|a| self.scopes.annotation(a))
             {
                 let value = format!("{class}()");
-                let value = if value.starts_with('@') {
+                let value = if path::is_internal(&value) {
                     Some(value)
                 } else {
-                    spelling::spell(&value)
+                    canonical::canonicalize(&value)
                 };
                 names.insert(
                     parameter.parameter.name.as_str(),
@@ -230,18 +243,18 @@ impl<'a> Reader<'a, '_> {
     pub(super) fn define(&mut self, name: &'a str, symbol: Symbol, in_class: Option<u32>) {
         match in_class {
             Some(class) => {
-                self.unit.classes[class as usize]
+                self.summary.classes[class as usize]
                     .members
                     .insert(name.into(), symbol);
             }
             None if self.scopes.stack.is_empty() => {
                 // The first of two definitions by platform or version is as good as the second.
-                self.unit.symbols.entry(name.into()).or_insert(symbol);
+                self.summary.symbols.entry(name.into()).or_insert(symbol);
             }
             None => {
                 let path = match symbol {
-                    Symbol::Function(index) => format!("@{}#{index}", self.unit.module),
-                    Symbol::Class(index) => format!("@{}${index}", self.unit.module),
+                    Symbol::Function(index) => format!("@{}#{index}", self.summary.module),
+                    Symbol::Class(index) => format!("@{}${index}", self.summary.module),
                     Symbol::Path(_) | Symbol::Unknown => return,
                 };
                 self.scopes.bind(name, Some(path), false);
@@ -267,16 +280,16 @@ impl<'a> Reader<'a, '_> {
             };
             match path.as_deref() {
                 Some("typing.Generic" | "typing.Protocol" | "abc.ABC") => {}
-                Some(path) if known::leads_somewhere(path) => {
-                    class.bases.push(self.unit.names.add(path));
+                Some(path) if libraries::leads_somewhere(path) => {
+                    class.bases.push(self.summary.names.add(path));
                 }
                 _ if harmless => {}
                 // An unknown base hides what lies behind it.
-                _ => class.bases.push(self.unit.names.add("@?")),
+                _ => class.bases.push(self.summary.names.add(path::UNKNOWN)),
             }
         }
-        let index = self.unit.classes.len() as u32;
-        self.unit.classes.push(class);
+        let index = self.summary.classes.len() as u32;
+        self.summary.classes.push(class);
         let in_class = match self.scopes.stack.last() {
             Some(Scope {
                 owner: Owner::Class(class),

@@ -4,18 +4,23 @@ use std::sync::Arc;
 
 use ruff_python_ast::token::{TokenKind, Tokens};
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Comprehension, ExceptHandler, Expr, ExprLambda, Stmt, StmtTry, StmtWith};
+use ruff_python_ast::{
+    Comprehension, ExceptHandler, Expr, ExprLambda, Stmt, StmtIf, StmtTry, StmtWith,
+};
 use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap;
 
 use super::bindings::{self, Owner, Scope};
 use super::imports::Position;
 use super::paths::Scopes;
-use super::{rules, spelling};
+use super::{canonical, guards, rules};
+use crate::callgraph::path::is_internal;
+use crate::callgraph::{CallFlags, FileSummary, ModuleId, Modules, NameId};
 use crate::depth::{self, Syntax};
 use crate::finding::{Finding, Place};
-use crate::program::{CallFlags, ModuleId, Modules, NameId, Unit};
+use crate::role::TestCode;
 use crate::rule::{self, Code};
+use crate::severity::Severity;
 use crate::source::Lines;
 use crate::suppress;
 
@@ -26,32 +31,34 @@ pub(crate) fn extract(
     folder: &str,
     module: ModuleId,
     modules: &Modules,
-    is_test: bool,
-) -> Unit {
-    let mut unit = Unit::new(Arc::clone(path), module);
-    let too_deep = |mut unit: Unit| {
-        unit.findings.push(Finding::new(
+    tests: TestCode,
+) -> FileSummary {
+    let mut summary = FileSummary::new(Arc::clone(path), module);
+    let too_deep = |mut summary: FileSummary| {
+        summary.findings.push(Finding::new(
             path,
             Place::TOP,
             rule::SYNTAX,
             "is nested too deeply to be checked",
         ));
-        unit
+        summary
     };
     if source.len() > PARSED_AT_ONCE && depth::too_deep(source, Syntax::Python) {
-        return too_deep(unit);
+        return too_deep(summary);
     }
     let parsed =
         ruff_python_parser::parse_unchecked_source(source, ruff_python_ast::PySourceType::Python);
     if has_long_line(parsed.tokens()) && depth::too_deep(source, Syntax::Python) {
         // The parser grows its stack; to walk or even to drop such a tree would not.
         std::mem::forget(parsed);
-        return too_deep(unit);
+        return too_deep(summary);
     }
     let lines = Lines::new(source);
-    if let Some(error) = parsed.errors().first() {
+    if let Some(error) = parsed.errors().first()
+        && tests != TestCode::WholeFile
+    {
         let place = lines.place(source, error.location.start().to_usize());
-        unit.findings.push(Finding::new(
+        summary.findings.push(Finding::new(
             path,
             place,
             rule::SYNTAX,
@@ -65,7 +72,7 @@ pub(crate) fn extract(
             .filter(|token| token.kind().is_comment());
         let comments =
             comments.map(|token| token.range().start().to_usize()..token.range().end().to_usize());
-        unit.ignores = suppress::read_all(source, &lines, comments);
+        summary.ignores = suppress::read_all(source, &lines, comments);
     }
     let body = parsed.suite();
     let position = Position { modules, folder };
@@ -83,10 +90,11 @@ pub(crate) fn extract(
         source,
         body,
         lines: &lines,
-        unit,
+        summary,
         scopes,
         frames: Vec::new(),
-        is_test,
+        is_test: tests == TestCode::WholeFile,
+        tests,
         imports_asyncio: false,
         mentions_stop: memchr::memmem::find(source.as_bytes(), b".stop()").is_some(),
         mentions_wait_closed: memchr::memmem::find(source.as_bytes(), b"wait_closed").is_some(),
@@ -94,6 +102,7 @@ pub(crate) fn extract(
         patched: Vec::new(),
         branch_depth: 0,
         finally_depth: 0,
+        guard_depth: 0,
         with_depth: 0,
         buffer: String::new(),
         qualified: String::new(),
@@ -101,8 +110,8 @@ pub(crate) fn extract(
     reader.visit_body(body);
     reader.forget_patched();
     rules::on_module(&mut reader, body);
-    reader.unit.names.seal();
-    reader.unit
+    reader.summary.names.seal();
+    reader.summary
 }
 
 /// Larger files are measured before they are parsed: a tree of millions of levels is memory too.
@@ -124,7 +133,7 @@ fn has_long_line(tokens: &Tokens) -> bool {
 /// The function being read.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Its index in the unit; none in a lambda, whose calls happen who knows where.
+    /// Its index in the summary; none in a lambda, whose calls happen who knows where.
     pub(crate) function: Option<u32>,
     pub(crate) is_async: bool,
     /// Looks whether a loop runs before it acts, so it knows what it does.
@@ -136,6 +145,7 @@ pub(crate) struct Frame {
     /// Branches outside the function do not make its own bindings doubtful.
     pub(super) outer_branch: u32,
     pub(super) outer_finally: u32,
+    pub(super) outer_guard: u32,
 }
 
 impl Frame {
@@ -150,6 +160,7 @@ impl Frame {
             asked: Vec::new(),
             outer_branch,
             outer_finally,
+            outer_guard: 0,
         }
     }
 }
@@ -160,10 +171,11 @@ pub(crate) struct Reader<'a, 'm> {
     /// The statements of the module.
     pub(crate) body: &'a [Stmt],
     pub(crate) lines: &'a Lines,
-    pub(crate) unit: Unit,
+    pub(crate) summary: FileSummary,
     pub(crate) scopes: Scopes<'a, 'm>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) is_test: bool,
+    pub(crate) tests: TestCode,
     pub(crate) imports_asyncio: bool,
     /// Words that some rules need: looked for once a file, not once a function.
     pub(crate) mentions_stop: bool,
@@ -173,6 +185,8 @@ pub(crate) struct Reader<'a, 'm> {
     patched: Vec<NameId>,
     pub(super) branch_depth: u32,
     pub(super) finally_depth: u32,
+    /// Inside a branch that is taken once, or hardly ever.
+    pub(super) guard_depth: u32,
     /// Inside `with`: perhaps a lock, and an await there would be new.
     pub(super) with_depth: u32,
     pub(super) buffer: String,
@@ -186,8 +200,23 @@ impl<'a> Reader<'a, '_> {
 
     pub(crate) fn report(&mut self, node: &impl Ranged, code: Code, message: impl Into<String>) {
         if !self.is_test {
-            let finding = Finding::new(&self.unit.path, self.place(node), code, message);
-            self.unit.findings.push(finding);
+            let finding = Finding::new(&self.summary.path, self.place(node), code, message);
+            self.summary.findings.push(finding);
+        }
+    }
+
+    /// A finding that matters as much as said, whatever its rule says.
+    pub(crate) fn report_as(
+        &mut self,
+        severity: Severity,
+        node: &impl Ranged,
+        code: Code,
+        message: impl Into<String>,
+    ) {
+        if !self.is_test {
+            let place = self.place(node);
+            let finding = Finding::new(&self.summary.path, place, code, message).rated(severity);
+            self.summary.findings.push(finding);
         }
     }
 
@@ -215,10 +244,10 @@ impl<'a> Reader<'a, '_> {
                     .path(&item.context_expr)
                     .map(|path| path + enter);
                 let value = value.and_then(|value| {
-                    if value.starts_with('@') {
+                    if is_internal(&value) {
                         Some(value)
                     } else {
-                        spelling::spell(&value)
+                        canonical::canonicalize(&value)
                     }
                 });
                 self.assign(target, value, false);
@@ -227,6 +256,24 @@ impl<'a> Reader<'a, '_> {
         self.with_depth += u32::from(!stmt.is_async);
         self.visit_body(&stmt.body);
         self.with_depth -= u32::from(!stmt.is_async);
+    }
+
+    fn visit_if(&mut self, stmt: &'a StmtIf) {
+        self.visit_expr(&stmt.test);
+        let guarded = u32::from(guards::is_rare(&stmt.test));
+        self.guard_depth += guarded;
+        self.visit_body(&stmt.body);
+        self.guard_depth -= guarded;
+        for clause in &stmt.elif_else_clauses {
+            if let Some(test) = &clause.test {
+                self.visit_expr(test);
+            }
+            self.visit_body(&clause.body);
+        }
+        // What follows `if self.client: return self.client` happens once.
+        if self.branch_depth == 1 && guards::returns_what_is_there(stmt) {
+            self.guard_depth += 1;
+        }
     }
 
     fn visit_try(&mut self, stmt: &'a StmtTry) {
@@ -260,9 +307,9 @@ impl<'a> Reader<'a, '_> {
         if let Expr::Attribute(attribute) = target
             && !self.scopes.is_own(&attribute.value)
             && let Some(path) = self.scopes.path(target)
-            && !path.starts_with('@')
+            && !is_internal(&path)
         {
-            self.patched.push(self.unit.names.add(&path));
+            self.patched.push(self.summary.names.add(&path));
         }
     }
 
@@ -270,7 +317,7 @@ impl<'a> Reader<'a, '_> {
     fn forget_patched(&mut self) {
         let patched = std::mem::take(&mut self.patched);
         if !patched.is_empty() {
-            for function in &mut self.unit.functions {
+            for function in &mut self.summary.functions {
                 function
                     .calls
                     .retain(|call| !patched.contains(&call.target));
@@ -327,7 +374,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 }
                 let class = self.scopes.annotation(&assign.annotation);
                 let value = match class {
-                    Some(class) => spelling::spell(&format!("{class}()")),
+                    Some(class) => canonical::canonicalize(&format!("{class}()")),
                     None => assign
                         .value
                         .as_deref()
@@ -345,7 +392,12 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 self.visit_body(&stmt.orelse);
                 self.branch_depth -= 1;
             }
-            Stmt::If(_) | Stmt::While(_) | Stmt::Match(_) => {
+            Stmt::If(stmt) => {
+                self.branch_depth += 1;
+                self.visit_if(stmt);
+                self.branch_depth -= 1;
+            }
+            Stmt::While(_) | Stmt::Match(_) => {
                 self.branch_depth += 1;
                 visitor::walk_stmt(self, stmt);
                 self.branch_depth -= 1;

@@ -3,7 +3,7 @@
 use ruff_python_ast::{Expr, ExprCall, Number, Operator, Stmt};
 
 use super::extract::Reader;
-use crate::program::CodeGrace;
+use crate::callgraph::CodeGrace;
 
 /// Calls that take the grace of a server, and the keyword they take it by.
 fn keyword_of(path: &str) -> Option<(&'static str, &'static str)> {
@@ -31,7 +31,7 @@ impl<'a> Reader<'a, '_> {
                 server,
                 setting: keyword,
             };
-            self.unit.facts.graces.push(grace);
+            self.summary.facts.graces.push(grace);
         }
     }
 
@@ -64,7 +64,7 @@ impl<'a> Reader<'a, '_> {
                 server,
                 setting,
             };
-            self.unit.facts.graces.push(grace);
+            self.summary.facts.graces.push(grace);
         }
     }
 
@@ -87,19 +87,19 @@ impl<'a> Reader<'a, '_> {
                     server: "celery",
                     setting,
                 };
-                self.unit.facts.graces.push(grace);
+                self.summary.facts.graces.push(grace);
             }
         }
     }
 
-    /// A limit of celery among the names of a module: in any by Django's spelling, in a module of its own by its name.
+    /// A limit of celery among the names of a module: in any by Django's naming, in a module of its own by its name.
     fn celery_setting(&self, name: &str) -> Option<&'static str> {
         match name {
             "CELERY_TASK_TIME_LIMIT" | "CELERYD_TASK_TIME_LIMIT" => Some("task_time_limit"),
             "CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT" => Some("worker_soft_shutdown_timeout"),
             name => {
                 let setting = celery_limit(name)?;
-                let file = self.unit.path.rsplit('/').next().unwrap_or_default();
+                let file = self.summary.path.rsplit('/').next().unwrap_or_default();
                 file.contains("celery").then_some(setting)
             }
         }

@@ -2,8 +2,8 @@
 
 use ruff_python_ast::{StmtImport, StmtImportFrom};
 
-use super::known;
-use crate::program::{ModuleId, Modules};
+use super::models::{clients, libraries};
+use crate::callgraph::{ModuleId, Modules};
 
 /// Where a file stands, as far as its imports care.
 #[derive(Debug, Clone, Copy)]
@@ -18,9 +18,9 @@ impl Position<'_> {
     pub(crate) fn absolute(&self, dotted: &str) -> String {
         let mut segments = dotted.split('.');
         let first = segments.next().unwrap_or_default();
-        // The standard library wins over a namesake, as it does for most of these at run time.
-        let famous = known::is_known_root(first);
-        if famous && is_standard(first) {
+        // A module of the standard library wins over a namesake in the project; a third-party package does not.
+        let famous = libraries::is_known_root(first);
+        if famous && !is_third_party(first) {
             return dotted.to_owned();
         }
         let Some(mut module) = self.modules.top(self.folder, first, famous) else {
@@ -96,8 +96,8 @@ impl Position<'_> {
     }
 }
 
-fn is_standard(root: &str) -> bool {
-    !matches!(
+fn is_third_party(root: &str) -> bool {
+    matches!(
         root,
         "requests"
             | "urllib3"
@@ -116,5 +116,5 @@ fn is_standard(root: &str) -> bool {
             | "sqlalchemy"
             | "nest_asyncio"
             | "paramiko"
-    )
+    ) || clients::has(root)
 }

@@ -1,20 +1,21 @@
-//! Python: from a file to a unit of the program, and the rules that need one function only.
+//! Python: from a file to its summary, and the rules that need one function only.
 
 mod bindings;
-mod blocking;
 mod calls;
+mod canonical;
 mod definitions;
 mod extract;
 mod grace;
-mod held;
+mod guards;
 mod imports;
-mod known;
+mod models;
 mod paths;
 mod project;
 mod rules;
-mod spelling;
-mod tests_in;
+mod tidy;
+mod values;
+mod weight;
 
 pub(crate) use extract::extract;
 pub(crate) use project::findings;
-pub(crate) use tests_in::is_test_file;
+pub(crate) use tidy::tidy_imports;

@@ -3,9 +3,10 @@
 use ruff_python_ast::{Expr, Operator};
 
 use super::bindings::{Owner, Scope};
+use super::canonical;
 use super::imports::Position;
-use super::{known, spelling};
-use crate::program::ModuleId;
+use super::models::libraries;
+use crate::callgraph::{ModuleId, path};
 
 /// Longer paths name nothing we know.
 const LONGEST: usize = 200;
@@ -49,13 +50,13 @@ impl<'a> Scopes<'a, '_> {
             Some(Some(path)) => out.push_str(path),
             Some(None) => self.own(name, out),
             // A star import hardly ever hides a builtin.
-            None if known::is_builtin(name) => {
+            None if libraries::is_builtin(name) => {
                 out.push_str("builtins.");
                 out.push_str(name);
             }
             None if self.has_star => self.own(name, out),
             // Bound nowhere: an excerpt without its imports, or a name that would not even run.
-            None if known::is_known_root(name) => out.push_str(name),
+            None if libraries::is_known_root(name) => out.push_str(name),
             None => return false,
         }
         true
@@ -64,7 +65,7 @@ impl<'a> Scopes<'a, '_> {
     /// Whether a path that begins with this name could lead into the project.
     fn may_be_own(&self, name: &str) -> bool {
         let is_own = |path: &Option<Box<str>>| match path {
-            Some(path) => path.starts_with('@'),
+            Some(path) => path::is_internal(path),
             None => false,
         };
         match self.stack.iter().rev().find_map(|it| it.names.get(name)) {
@@ -76,7 +77,7 @@ impl<'a> Scopes<'a, '_> {
         }
     }
 
-    /// The same of an expression, without spelling its path.
+    /// The same of an expression, without building its path.
     pub(crate) fn is_own(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Name(name) => self.may_be_own(name.id.as_str()),
@@ -165,13 +166,13 @@ impl<'a> Scopes<'a, '_> {
         self.path_into(expr, &mut out).then_some(out)
     }
 
-    /// The path of a value in its usual spelling, to compare and to keep.
+    /// The path of a value by its canonical name, to compare and to keep.
     pub(crate) fn value(&self, expr: &Expr) -> Option<String> {
         let path = self.path(expr)?;
-        if path.starts_with('@') {
+        if path::is_internal(&path) {
             Some(path)
         } else {
-            spelling::spell(&path)
+            canonical::canonicalize(&path)
         }
     }
 

@@ -2,13 +2,16 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{blocking, spelling};
-use crate::finding::{Finding, Step};
-use crate::program::{
-    Call, CallFlags, Entity, FnFlags, Linker, Modules, Reach, Target, Targets, Unit, blocks, runs,
-    spoken,
+use super::models::blocking;
+use super::weight::Way;
+use super::{canonical, rules};
+use crate::callgraph::{
+    Call, CallFlags, Entity, FileSummary, FnFlags, Function, Hop, Linker, Modules, Reach, Target,
+    Targets, blocks, path, runs, spoken,
 };
+use crate::finding::{Finding, Step};
 use crate::rule::{self, Code};
+use crate::severity::Severity;
 
 /// Words in the name of a function that runs while the program stops.
 const STOPS: &[&str] = &[
@@ -16,50 +19,80 @@ const STOPS: &[&str] = &[
 ];
 
 struct Project<'a> {
-    units: &'a [Unit],
+    summaries: &'a [FileSummary],
     linker: Linker<'a>,
     targets: Targets,
     reach: Reach,
     found: Vec<Finding>,
+    /// Whether any part of the project serves clients or works through a queue.
+    in_service: bool,
 }
 
 /// All findings that need more than one function.
-pub(crate) fn findings(units: &[Unit], modules: &Modules) -> Vec<Finding> {
-    let linker = Linker::new(units, modules, spelling::spell);
-    let targets = Targets::resolve(&linker, units, blocking::blocking);
+pub(crate) fn findings(summaries: &[FileSummary], modules: &Modules) -> Vec<Finding> {
+    let linker = Linker::new(summaries, modules, canonical::canonicalize);
+    let targets = Targets::resolve(&linker, summaries, blocking::blocking);
     let reach = Reach::new(&linker, &targets);
     let mut project = Project {
-        units,
+        summaries,
         linker,
         targets,
         reach,
         found: Vec::new(),
+        in_service: summaries.iter().any(|file| file.facts.is_service),
     };
     project.blocking();
     project.cleanups();
     project.saves();
     project.second_loops();
     project.mains();
+    project.found.extend(rules::on_windows(summaries));
     project.found
 }
 
 impl<'a> Project<'a> {
     fn blocking(&mut self) {
-        for (index, unit) in self.units.iter().enumerate() {
-            for function in &unit.functions {
+        for (index, summary) in self.summaries.iter().enumerate() {
+            for function in &summary.functions {
                 let on_loop =
                     function.flags.has(FnFlags::ASYNC) || function.flags.has(FnFlags::CALLBACK);
                 if !on_loop || function.flags.has(FnFlags::TEST) {
                     continue;
                 }
                 for call in &function.calls {
-                    self.blocking_call(index, unit, call);
+                    self.blocking_call(index, summary, function, call);
                 }
             }
         }
     }
 
-    fn blocking_call(&mut self, index: usize, unit: &'a Unit, call: &Call) {
+    /// How much a blocking call matters, in a coroutine or through the functions it calls.
+    fn severity(
+        &self,
+        file: &'a FileSummary,
+        caller: &'a Function,
+        call: &Call,
+        through: Vec<Hop<'_>>,
+        (code, blocks): (Code, &str),
+    ) -> Severity {
+        let way = Way {
+            caller,
+            file,
+            call,
+            through,
+            blocks,
+            in_service: self.in_service,
+        };
+        way.severity(code)
+    }
+
+    fn blocking_call(
+        &mut self,
+        index: usize,
+        summary: &'a FileSummary,
+        caller: &'a Function,
+        call: &Call,
+    ) {
         if call.flags.has(CallFlags::HANDED) {
             return;
         }
@@ -69,7 +102,7 @@ impl<'a> Project<'a> {
                     return;
                 }
                 let said = spoken(outside);
-                let message = match (leaf.code, said.strip_suffix(".__hold__")) {
+                let message = match (leaf.code, path::held(&said)) {
                     (_, Some(lock)) => format!("`{lock}` stops the event loop: {}", leaf.instead),
                     (rule::NESTED_LOOP, None) => {
                         format!("`{said}` inside async code: {}", leaf.instead)
@@ -77,12 +110,16 @@ impl<'a> Project<'a> {
                     _ => format!("`{said}` blocks the event loop; {}", leaf.instead),
                 };
                 let fix = if leaf.code == rule::BLOCKING_SLEEP {
-                    unit.fixes.get(&call.place).cloned()
+                    summary.fixes.get(&call.place).cloned()
                 } else {
                     None
                 };
-                self.found
-                    .push(Finding::new(&unit.path, call.place, leaf.code, message).with_fix(fix));
+                let severity = self.severity(summary, caller, call, Vec::new(), (leaf.code, &said));
+                self.found.push(
+                    Finding::new(&summary.path, call.place, leaf.code, message)
+                        .rated(severity)
+                        .with_fix(fix),
+                );
             }
             Some(Target::Function(callee)) if runs(self.linker.flags(callee), call.flags) => {
                 let codes = self
@@ -105,10 +142,16 @@ impl<'a> Project<'a> {
                             body.name, last.call
                         ),
                     };
-                    let mut finding = Finding::new(&unit.path, call.place, code, message);
+                    let through = self
+                        .reach
+                        .through(&self.linker, &self.targets, callee, code);
+                    let severity =
+                        self.severity(summary, caller, call, through, (code, &last.call));
+                    let mut finding =
+                        Finding::new(&summary.path, call.place, code, message).rated(severity);
                     let place = call.place;
                     finding.trace = vec![Step {
-                        path: unit.path.clone(),
+                        path: summary.path.clone(),
                         place,
                         call: body.name.to_string(),
                     }];
@@ -131,7 +174,7 @@ impl<'a> Project<'a> {
         let mut spawned: Vec<u32> = spawned.into_iter().collect();
         spawned.sort_unstable();
         for number in spawned {
-            let (unit, function) = self.linker.function(number);
+            let (summary, function) = self.linker.function(number);
             if function.flags.has(FnFlags::TEST) {
                 continue;
             }
@@ -142,7 +185,7 @@ impl<'a> Project<'a> {
                     function.name
                 );
                 self.found.push(Finding::new(
-                    &unit.path,
+                    &summary.path,
                     *place,
                     rule::UNSHIELDED_CLEANUP,
                     message,
@@ -152,7 +195,7 @@ impl<'a> Project<'a> {
     }
 
     fn saves(&mut self) {
-        let functions = self.units.iter().flat_map(|unit| &unit.functions);
+        let functions = self.summaries.iter().flat_map(|summary| &summary.functions);
         let saves: FxHashSet<u32> = (0..)
             .zip(functions)
             .filter(|(_, function)| function.in_place_save.is_some())
@@ -172,7 +215,7 @@ impl<'a> Project<'a> {
         let mut saves: Vec<u32> = saves.into_iter().collect();
         saves.sort_unstable();
         for number in saves {
-            let (unit, function) = self.linker.function(number);
+            let (summary, function) = self.linker.function(number);
             let Some(place) = function.in_place_save else {
                 continue;
             };
@@ -183,7 +226,7 @@ impl<'a> Project<'a> {
                     function.name
                 );
                 self.found.push(Finding::new(
-                    &unit.path,
+                    &summary.path,
                     place,
                     rule::NON_ATOMIC_SAVE,
                     message,
@@ -196,10 +239,10 @@ impl<'a> Project<'a> {
     fn second_loops(&mut self) {
         let on_loop = self.on_loop();
         let mut found = Vec::new();
-        for (index, unit) in self.units.iter().enumerate() {
-            for (at, function) in unit.functions.iter().enumerate() {
+        for (index, summary) in self.summaries.iter().enumerate() {
+            for (at, function) in summary.functions.iter().enumerate() {
                 let number = self.linker.function_number(index, at);
-                let beside = on_loop[number as usize] || unit.facts.serves;
+                let beside = on_loop[number as usize] || summary.facts.serves;
                 // Only a framework takes a handler over, and it has a loop.
                 let in_thread = function.flags.has(FnFlags::IN_THREAD)
                     && (beside || function.flags.has(FnFlags::OPAQUE));
@@ -217,8 +260,8 @@ impl<'a> Project<'a> {
     }
 
     /// The loop that a call starts in a thread, if it does.
-    fn second_loop(&self, unit: usize, call: &Call) -> Option<Finding> {
-        let (name, way) = match self.targets.of(unit, call)? {
+    fn second_loop(&self, summary: usize, call: &Call) -> Option<Finding> {
+        let (name, way) = match self.targets.of(summary, call)? {
             Target::Function(callee) => {
                 let function = self.linker.function(callee).1;
                 let starts = self.reach.codes(callee).any(|c| c == rule::NESTED_LOOP);
@@ -242,7 +285,7 @@ impl<'a> Project<'a> {
             "`{name}` runs a second event loop in a thread: a stop of the first one does not reach it; use \
              `asyncio.run_coroutine_threadsafe` or a task"
         );
-        let path = &self.units[unit].path;
+        let path = &self.summaries[summary].path;
         let mut finding = Finding::new(path, call.place, rule::SECOND_LOOP, message);
         if !way.is_empty() {
             let first = Step {
@@ -276,12 +319,12 @@ impl<'a> Project<'a> {
 
     /// Programs that run for ever and never hear of SIGTERM.
     fn mains(&mut self) {
-        for unit in self.units {
-            for (main, place) in &unit.facts.mains {
-                let Entity::Function(main) = self.linker.resolve(unit.names.get(*main)) else {
+        for summary in self.summaries {
+            for (main, place) in &summary.facts.mains {
+                let Entity::Function(main) = self.linker.resolve(summary.names.get(*main)) else {
                     continue;
                 };
-                if unit.facts.handles_signals
+                if summary.facts.handles_signals
                     || self.linker.function(main).1.flags.has(FnFlags::TEST)
                 {
                     continue;
@@ -300,8 +343,12 @@ impl<'a> Project<'a> {
                          `loop.add_signal_handler`",
                         worker.name
                     );
-                    self.found
-                        .push(Finding::new(&unit.path, *place, rule::NO_SIGTERM, message));
+                    self.found.push(Finding::new(
+                        &summary.path,
+                        *place,
+                        rule::NO_SIGTERM,
+                        message,
+                    ));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::check::Outcome;
+use crate::severity::Severity;
 
 pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     for finding in &outcome.findings {
@@ -15,7 +16,8 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         }
         writeln!(
             out,
-            "::error file={},line={},col={},title={}::{}",
+            "::{} file={},line={},col={},title={}::{}",
+            command(finding.severity),
             property(&finding.path),
             finding.place.line,
             finding.place.column,
@@ -24,6 +26,14 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+fn command(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "notice",
+    }
 }
 
 /// The workflow's own quoting of data.

@@ -6,14 +6,22 @@ use serde::Serialize;
 
 use crate::check::Outcome;
 use crate::finding::{Finding, Notice};
+use crate::report::fingerprint::fingerprints;
 
 const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    finding: &'a Finding,
+    fingerprint: String,
+}
 
 #[derive(Serialize)]
 struct Report<'a> {
     version: u32,
     files: usize,
-    findings: &'a [Finding],
+    findings: Vec<Entry<'a>>,
     notices: &'a [Notice],
 }
 
@@ -21,7 +29,15 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let report = Report {
         version: VERSION,
         files: outcome.files,
-        findings: &outcome.findings,
+        findings: outcome
+            .findings
+            .iter()
+            .zip(fingerprints(&outcome.findings))
+            .map(|(finding, fingerprint)| Entry {
+                finding,
+                fingerprint,
+            })
+            .collect(),
         notices: &outcome.notices,
     };
     serde_json::to_writer_pretty(&mut *out, &report)?;

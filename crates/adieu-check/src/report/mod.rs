@@ -1,8 +1,11 @@
 //! How findings are written: for people, for programs, for code hosts.
 
 mod causes;
+mod diff;
+mod fingerprint;
 mod github;
 mod json;
+mod plain;
 mod sarif;
 mod text;
 
@@ -10,6 +13,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 pub use causes::Cause;
+pub use diff::diff;
+pub use plain::plain;
 
 use crate::check::Outcome;
 

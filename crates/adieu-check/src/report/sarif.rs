@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::check::Outcome;
 use crate::finding::{Finding, Place};
+use crate::report::fingerprint::fingerprints;
 use crate::rule::Rule;
 
 pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
@@ -16,6 +17,7 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
                 "id": rule.code,
                 "name": rule.name,
                 "shortDescription": { "text": rule.summary },
+                "defaultConfiguration": { "level": rule.severity },
                 "help": { "text": rule.page, "markdown": rule.page },
             })
         })
@@ -26,20 +28,21 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         "runs": [{
             "tool": { "driver": { "name": "adieu", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
             "columnKind": "unicodeCodePoints",
-            "results": outcome.findings.iter().map(result).collect::<Vec<_>>(),
+            "results": outcome.findings.iter().zip(fingerprints(&outcome.findings)).map(result).collect::<Vec<_>>(),
         }],
     });
     serde_json::to_writer_pretty(&mut *out, &log)?;
     writeln!(out)
 }
 
-fn result(finding: &Finding) -> Value {
+fn result((finding, fingerprint): (&Finding, String)) -> Value {
     let mut result = json!({
         "ruleId": finding.code,
         "ruleIndex": Rule::ALL.iter().position(|rule| rule.code == finding.code),
-        "level": "error",
+        "level": finding.severity,
         "message": { "text": finding.message },
         "locations": [location(&finding.path, finding.place, None)],
+        "partialFingerprints": { "adieu/v1": fingerprint },
     });
     if !finding.trace.is_empty() {
         let steps: Vec<Value> = finding

@@ -6,7 +6,9 @@ use rustc_hash::FxHashMap;
 
 use crate::check::Outcome;
 use crate::finding::{Finding, Place, Step};
+use crate::report::plain;
 use crate::rule::Code;
+use crate::severity::Severity;
 
 /// Ways shorter than this are shown as often as they are met.
 const WORTH_FOLDING: usize = 2;
@@ -19,12 +21,26 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let place = finding.place;
         writeln!(
             out,
-            "{}:{}:{}: {} {}",
-            finding.path, place.line, place.column, finding.code, finding.message
+            "{}:{}:{}: {} {}{}",
+            plain(&finding.path),
+            place.line,
+            place.column,
+            finding.code,
+            marked(finding.severity),
+            plain(&finding.message)
         )?;
         way(finding, &mut shown, out)?;
     }
     Ok(())
+}
+
+/// An error is what a finding is where nothing else is said.
+fn marked(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "",
+        Severity::Warning => "warning: ",
+        Severity::Note => "note: ",
+    }
 }
 
 fn way<'a>(
@@ -43,13 +59,18 @@ fn way<'a>(
             return writeln!(
                 out,
                 "{indent}and on as from {}:{}:{}",
-                first.path, place.line, place.column
+                plain(&first.path),
+                place.line,
+                place.column
             );
         }
         writeln!(
             out,
             "{indent}{}:{}:{}: {}",
-            step.path, step.place.line, step.place.column, step.call
+            plain(&step.path),
+            step.place.line,
+            step.place.column,
+            plain(&step.call)
         )?;
         shown.entry(key(step)).or_insert(finding);
     }

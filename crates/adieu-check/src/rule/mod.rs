@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::severity::Severity;
+
 pub(crate) use selection::matches as is_meant;
 pub use selection::{Selection, UnknownRules};
 
@@ -54,6 +56,8 @@ pub struct Rule {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
+    /// How much a finding of it matters where nothing speaks for less.
+    pub severity: Severity,
     /// Why, a bad and a good example, and the blind spots, in Markdown.
     pub page: &'static str,
 }
@@ -72,82 +76,84 @@ impl Rule {
 }
 
 macro_rules! rules {
-    ($($constant:ident $code:literal $name:literal $summary:literal)*) => {
+    ($($constant:ident $code:literal $name:literal $severity:ident $summary:literal)*) => {
         $(pub(crate) const $constant: Code = Code($code);)*
         const RULES: &[Rule] = &[$(Rule {
             code: $constant,
             name: $name,
             summary: $summary,
+            severity: Severity::$severity,
             page: include_str!(concat!("docs/", $code, ".md")),
         }),*];
     };
 }
 
 rules! {
-    SHELL_FORM "ADD101" "shell-form" "Dockerfile CMD or ENTRYPOINT runs under a shell that keeps the signal"
-    SCRIPT_WITHOUT_EXEC "ADD102" "script-without-exec" "a start script runs the service as its child instead of becoming it"
-    STOP_SIGNAL "ADD103" "stop-signal" "STOPSIGNAL names a signal the program does not stop on"
-    HEALTHCHECK_TOOL "ADD104" "healthcheck-tool" "HEALTHCHECK needs a tool the image does not have"
-    SWALLOWING_WRAPPER "ADD105" "swallowing-wrapper" "a wrapper command stands between the signal and the program"
-    COMPOSE_GRACE "ADD201" "compose-grace" "compose service without a stop_grace_period, or with one too short"
-    COMPOSE_INIT "ADD202" "compose-init" "compose service without init whose command starts children"
-    POD_GRACE "ADD301" "pod-grace" "grace period shorter than preStop plus the program's own grace"
-    NO_READINESS "ADD302" "no-readiness" "container with ports but no readiness probe"
-    SAME_PROBES "ADD303" "same-probes" "liveness asks the same question as readiness"
-    DROPS_ALL "ADD304" "drops-all" "a roll-out may take all replicas away at once"
-    KILL_MODE "ADD401" "kill-mode" "KillMode leaves processes behind"
-    UNIT_TIMEOUT "ADD402" "unit-timeout" "TimeoutStopSec is shorter than the program's own grace"
-    UNIT_NOTIFY "ADD403" "unit-notify" "Type=notify for a program that never notifies"
-    SERVER_GRACE "ADD501" "server-grace" "the server's own time-out contradicts the one around it"
-    BLOCKING_SLEEP "ADP101" "blocking-sleep" "blocking sleep on the event loop"
-    BLOCKING_HTTP "ADP102" "blocking-http" "blocking HTTP request on the event loop"
-    BLOCKING_SUBPROCESS "ADP103" "blocking-subprocess" "blocking child process on the event loop"
-    BLOCKING_FILE "ADP104" "blocking-file" "blocking file access on the event loop"
-    BLOCKING_PATH "ADP105" "blocking-path" "file system question on the event loop"
-    BLOCKING_DATABASE "ADP106" "blocking-database" "synchronous database driver on the event loop"
-    BLOCKING_INPUT "ADP107" "blocking-input" "waiting for a person on the event loop"
-    BLOCKING_LOCK "ADP108" "blocking-lock" "waiting for a thread's lock or event on the event loop"
-    BLOCKING_QUEUE "ADP109" "blocking-queue" "waiting on a thread queue on the event loop"
-    BLOCKING_JOIN "ADP110" "blocking-join" "joining a thread or process on the event loop"
-    BLOCKING_RESULT "ADP111" "blocking-result" "waiting for a thread's future on the event loop"
-    BLOCKING_NETWORK "ADP112" "blocking-network" "blocking socket or name look-up on the event loop"
-    NESTED_LOOP "ADP201" "nested-loop" "a second event loop started inside the running one"
-    SECOND_LOOP "ADP202" "second-loop" "an event loop started outside the entry point of a service"
-    NEST_ASYNCIO "ADP203" "nest-asyncio" "nest_asyncio makes the loop re-entrant"
-    DROPPED_TASK "ADP301" "dropped-task" "a task nobody holds can vanish and is never awaited"
-    SWALLOWED_CANCEL "ADP401" "swallowed-cancel" "CancelledError is caught and not raised again"
-    BARE_EXCEPT "ADP402" "bare-except-await" "a bare except round an await catches the cancellation"
-    UNSHIELDED_CLEANUP "ADP403" "unshielded-cleanup" "a task's clean-up awaits in finally without a shield"
-    SIGNAL_BESIDE_LOOP "ADP501" "signal-beside-loop" "signal.signal in a program that runs an event loop"
-    EXIT_IN_TASK "ADP502" "exit-in-task" "the process is ended from inside a task"
-    NO_SIGTERM "ADP503" "no-sigterm" "a worker that runs for ever and does not handle SIGTERM"
-    SCHEDULE_AFTER_STOP "ADP504" "schedule-after-stop" "work scheduled after loop.stop() never runs"
-    WAIT_CLOSED_FIRST "ADP601" "wait-closed-first" "Server.wait_closed() before the connections are drained"
-    LOOP_WITHOUT_AWAIT "ADP602" "loop-without-await" "an endless loop without an await"
-    NON_ATOMIC_SAVE "ADP603" "non-atomic-save" "state is saved in place while stopping"
-    CLOSED_BEFORE_USERS "ADP604" "closed-before-users" "a resource is closed before those who use it"
-    RUST_SLEEP "ADR101" "rust-blocking-sleep" "thread::sleep in async code"
-    RUST_FILE "ADR102" "rust-blocking-file" "std::fs in async code"
-    RUST_NETWORK "ADR103" "rust-blocking-network" "std::net in async code"
-    RUST_PROCESS "ADR104" "rust-blocking-process" "waiting for a child process in async code"
-    RUST_HTTP "ADR105" "rust-blocking-http" "blocking HTTP client in async code"
-    RUST_CHANNEL "ADR106" "rust-blocking-channel" "waiting on a std channel in async code"
-    RUST_JOIN "ADR107" "rust-blocking-join" "joining a thread in async code"
-    RUST_CONDVAR "ADR108" "rust-blocking-condvar" "waiting on a Condvar or Barrier in async code"
-    RUST_TOKIO_BLOCKING "ADR109" "tokio-blocking-method" "a blocking_* method of tokio in async code"
-    BLOCK_ON "ADR201" "block-on-in-async" "block_on inside async code"
-    SECOND_RUNTIME "ADR202" "second-runtime" "a second runtime in a service that has one"
-    RUNTIME_DROPPED "ADR203" "runtime-dropped-in-async" "a Runtime is dropped inside async code"
-    UNTRACKED_SPAWN "ADR301" "untracked-spawn" "a spawned task that no stop will wait for"
-    RUST_EXIT "ADR401" "exit-in-async" "process::exit inside async code"
-    RUST_LOOP "ADR501" "rust-loop-without-await" "an endless loop without an await"
-    GUARD_ACROSS_AWAIT "ADR502" "guard-across-await" "a std lock guard lives across an await"
-    SELECT_NOT_SAFE "ADR503" "select-not-cancel-safe" "select! drops a future that loses data when cancelled"
-    SYNTAX "ADX001" "syntax-error" "the file cannot be parsed"
-    UNREADABLE "ADX002" "unreadable" "the file cannot be read"
-    UNUSED_IGNORE "ADX101" "unused-ignore" "an ignore comment that ignores nothing"
-    IGNORE_WITHOUT_REASON "ADX102" "ignore-without-reason" "an ignore comment that does not say why"
-    UNKNOWN_IGNORE "ADX103" "unknown-ignore" "an ignore comment for a rule that does not exist"
+    SHELL_FORM "ADD101" "shell-form" Error "Dockerfile CMD or ENTRYPOINT runs under a shell that keeps the signal"
+    SCRIPT_WITHOUT_EXEC "ADD102" "script-without-exec" Error "a start script runs the service as its child instead of becoming it"
+    STOP_SIGNAL "ADD103" "stop-signal" Error "STOPSIGNAL names a signal the program does not stop on"
+    HEALTHCHECK_TOOL "ADD104" "healthcheck-tool" Warning "HEALTHCHECK needs a tool the image does not have"
+    SWALLOWING_WRAPPER "ADD105" "swallowing-wrapper" Warning "a wrapper command stands between the signal and the program"
+    COMPOSE_GRACE "ADD201" "compose-grace" Note "compose service without a stop_grace_period, or with one too short"
+    COMPOSE_INIT "ADD202" "compose-init" Warning "compose service without init whose command starts children"
+    POD_GRACE "ADD301" "pod-grace" Error "grace period shorter than preStop plus the program's own grace"
+    NO_READINESS "ADD302" "no-readiness" Note "container with ports but no readiness probe"
+    SAME_PROBES "ADD303" "same-probes" Note "liveness asks the same question as readiness"
+    DROPS_ALL "ADD304" "drops-all" Warning "a roll-out may take all replicas away at once"
+    KILL_MODE "ADD401" "kill-mode" Error "KillMode leaves processes behind"
+    UNIT_TIMEOUT "ADD402" "unit-timeout" Error "TimeoutStopSec is shorter than the program's own grace"
+    UNIT_NOTIFY "ADD403" "unit-notify" Warning "Type=notify for a program that never notifies"
+    SERVER_GRACE "ADD501" "server-grace" Error "the server's own timeout contradicts the one around it"
+    BLOCKING_SLEEP "ADP101" "blocking-sleep" Error "blocking sleep on the event loop"
+    BLOCKING_HTTP "ADP102" "blocking-http" Error "blocking HTTP request on the event loop"
+    BLOCKING_SUBPROCESS "ADP103" "blocking-subprocess" Error "blocking child process on the event loop"
+    BLOCKING_FILE "ADP104" "blocking-file" Warning "blocking file access on the event loop"
+    BLOCKING_PATH "ADP105" "blocking-path" Note "file system question on the event loop"
+    BLOCKING_DATABASE "ADP106" "blocking-database" Error "synchronous database driver on the event loop"
+    BLOCKING_INPUT "ADP107" "blocking-input" Note "waiting for a person on the event loop"
+    BLOCKING_LOCK "ADP108" "blocking-lock" Error "waiting for a thread's lock or event on the event loop"
+    BLOCKING_QUEUE "ADP109" "blocking-queue" Error "waiting on a thread queue on the event loop"
+    BLOCKING_JOIN "ADP110" "blocking-join" Error "joining a thread or process on the event loop"
+    BLOCKING_RESULT "ADP111" "blocking-result" Error "waiting for a thread's future on the event loop"
+    BLOCKING_NETWORK "ADP112" "blocking-network" Error "blocking socket or name lookup on the event loop"
+    NESTED_LOOP "ADP201" "nested-loop" Error "a second event loop started inside the running one"
+    SECOND_LOOP "ADP202" "second-loop" Note "an event loop started outside the entry point of a service"
+    NEST_ASYNCIO "ADP203" "nest-asyncio" Note "nest_asyncio makes the loop re-entrant"
+    DROPPED_TASK "ADP301" "dropped-task" Error "a task that is not kept can vanish and is never awaited"
+    SWALLOWED_CANCEL "ADP401" "swallowed-cancel" Warning "CancelledError is caught and not raised again"
+    BARE_EXCEPT "ADP402" "bare-except-await" Warning "a bare except round an await catches the cancellation"
+    UNSHIELDED_CLEANUP "ADP403" "unshielded-cleanup" Note "a task's clean-up awaits in finally without a shield"
+    SIGNAL_BESIDE_LOOP "ADP501" "signal-beside-loop" Note "signal.signal in a program that runs an event loop"
+    EXIT_IN_TASK "ADP502" "exit-in-task" Note "the process is ended from inside a task"
+    NO_SIGTERM "ADP503" "no-sigterm" Warning "a worker that runs forever and does not handle SIGTERM"
+    SCHEDULE_AFTER_STOP "ADP504" "schedule-after-stop" Error "work scheduled after loop.stop() never runs"
+    HANDLER_ON_WINDOWS "ADP505" "handler-on-windows" Warning "add_signal_handler without a fallback in a program that also runs on Windows"
+    WAIT_CLOSED_FIRST "ADP601" "wait-closed-first" Warning "Server.wait_closed() before the connections are drained"
+    LOOP_WITHOUT_AWAIT "ADP602" "loop-without-await" Warning "an endless loop without an await"
+    NON_ATOMIC_SAVE "ADP603" "non-atomic-save" Note "state is saved in place while stopping"
+    CLOSED_BEFORE_USERS "ADP604" "closed-before-users" Note "a resource is closed before those who use it"
+    RUST_SLEEP "ADR101" "rust-blocking-sleep" Error "thread::sleep in async code"
+    RUST_FILE "ADR102" "rust-blocking-file" Warning "std::fs in async code"
+    RUST_NETWORK "ADR103" "rust-blocking-network" Error "std::net in async code"
+    RUST_PROCESS "ADR104" "rust-blocking-process" Warning "waiting for a child process in async code"
+    RUST_HTTP "ADR105" "rust-blocking-http" Error "blocking HTTP client in async code"
+    RUST_CHANNEL "ADR106" "rust-blocking-channel" Error "waiting on a std channel in async code"
+    RUST_JOIN "ADR107" "rust-blocking-join" Error "joining a thread in async code"
+    RUST_CONDVAR "ADR108" "rust-blocking-condvar" Error "waiting on a Condvar or Barrier in async code"
+    RUST_TOKIO_BLOCKING "ADR109" "tokio-blocking-method" Error "a blocking_* method of tokio in async code"
+    BLOCK_ON "ADR201" "block-on-in-async" Error "block_on inside async code"
+    SECOND_RUNTIME "ADR202" "second-runtime" Warning "a second runtime in a service that has one"
+    RUNTIME_DROPPED "ADR203" "runtime-dropped-in-async" Warning "a Runtime is dropped inside async code"
+    UNTRACKED_SPAWN "ADR301" "untracked-spawn" Warning "a spawned task that no stop will wait for"
+    RUST_EXIT "ADR401" "exit-in-async" Note "process::exit inside async code"
+    RUST_LOOP "ADR501" "rust-loop-without-await" Warning "an endless loop without an await"
+    GUARD_ACROSS_AWAIT "ADR502" "guard-across-await" Error "a std lock guard lives across an await"
+    SELECT_NOT_SAFE "ADR503" "select-not-cancel-safe" Warning "select! drops a future that loses data when cancelled"
+    SYNTAX "ADX001" "syntax-error" Warning "the file cannot be parsed"
+    UNREADABLE "ADX002" "unreadable" Warning "the file cannot be read"
+    UNUSED_IGNORE "ADX101" "unused-ignore" Warning "an ignore comment that ignores nothing"
+    IGNORE_WITHOUT_REASON "ADX102" "ignore-without-reason" Warning "an ignore comment that does not say why"
+    UNKNOWN_IGNORE "ADX103" "unknown-ignore" Warning "an ignore comment for a rule that does not exist"
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprLoop, Local, Macro, Stmt, Token};
 
 use super::items::{self, Reader};
-use super::{grace, guards, known, select};
+use super::{grace, guards, models, select};
+use crate::callgraph::{Call, CallFlags, FnFlags, path};
 use crate::finding::Finding;
-use crate::program::{Call, CallFlags, FnFlags};
 use crate::rule::{self, Code};
 
 /// One body being read.
@@ -27,7 +27,7 @@ pub(crate) struct Body<'r, 'c> {
 
 impl<'r, 'c> Body<'r, 'c> {
     pub(crate) fn read(reader: &'r mut Reader<'c>, function: u32, is_async: bool, block: &Block) {
-        let flags = reader.unit.functions[function as usize].flags;
+        let flags = reader.summary.functions[function as usize].flags;
         let mut body = Body {
             reader,
             function: Some(function),
@@ -41,7 +41,7 @@ impl<'r, 'c> Body<'r, 'c> {
 
     fn is_test(&self) -> bool {
         self.function.is_none_or(|index| {
-            self.reader.unit.functions[index as usize]
+            self.reader.summary.functions[index as usize]
                 .flags
                 .has(FnFlags::TEST)
         })
@@ -49,8 +49,9 @@ impl<'r, 'c> Body<'r, 'c> {
 
     fn report(&mut self, span: Span, code: Code, message: &str) {
         if !self.is_test() {
-            let finding = Finding::new(&self.reader.unit.path, items::place(span), code, message);
-            self.reader.unit.findings.push(finding);
+            let finding =
+                Finding::new(&self.reader.summary.path, items::place(span), code, message);
+            self.reader.summary.findings.push(finding);
         }
     }
 
@@ -59,21 +60,21 @@ impl<'r, 'c> Body<'r, 'c> {
             return;
         };
         let root = path.split(['.', '(']).next().unwrap_or(path);
-        if !path.starts_with('@') && !known::is_known_root(root) {
+        if !path::is_internal(path) && !models::is_known_root(root) {
             return;
         }
         if matches!(path, "tokio.runtime.Handle.try_current") {
-            self.reader.unit.functions[function as usize]
+            self.reader.summary.functions[function as usize]
                 .flags
                 .set(FnFlags::OPAQUE);
         }
-        let target = self.reader.unit.names.add(path);
+        let target = self.reader.summary.names.add(path);
         let call = Call {
             target,
             place: items::place(span),
             flags,
         };
-        self.reader.unit.functions[function as usize]
+        self.reader.summary.functions[function as usize]
             .calls
             .push(call);
     }
@@ -97,7 +98,17 @@ impl<'r, 'c> Body<'r, 'c> {
     fn apart(&mut self, is_async: bool, read: impl FnOnce(&mut Body<'_, 'c>)) {
         let function = is_async.then(|| {
             let mut flags = FnFlags::ASYNC;
-            if self.is_test() && self.function.is_some() {
+            // A closure has no function of its own to say so.
+            let in_test = match self.function {
+                Some(_) => self.is_test(),
+                None => self
+                    .reader
+                    .scopes
+                    .modules
+                    .last()
+                    .is_some_and(|it| it.is_test),
+            };
+            if in_test {
                 flags.set(FnFlags::TEST);
             }
             self.reader.add_function(flags, None)
@@ -124,7 +135,7 @@ impl<'r, 'c> Body<'r, 'c> {
         let Some(function) = self.function else {
             return;
         };
-        let is_main = self.reader.unit.functions[function as usize]
+        let is_main = self.reader.summary.functions[function as usize]
             .flags
             .has(FnFlags::ENTRY);
         if self.is_async {
@@ -137,7 +148,7 @@ impl<'r, 'c> Body<'r, 'c> {
                 );
             }
         } else if !is_main && !self.is_test() {
-            self.reader.unit.runtimes.push(items::place(span));
+            self.reader.summary.runtimes.push(items::place(span));
         }
     }
 
@@ -145,7 +156,7 @@ impl<'r, 'c> Body<'r, 'c> {
     fn guards(&mut self, block: &Block) {
         for (mutex, span) in guards::across_await(block) {
             if let Some(path) = self.reader.scopes.path(mutex) {
-                self.add(&format!("{path}.__hold__"), span, CallFlags::default());
+                self.add(&path::hold(&path), span, CallFlags::default());
             }
         }
     }
@@ -159,7 +170,7 @@ impl<'r, 'c> Body<'r, 'c> {
         }
         for (mutex, span) in guards::in_expression(looked_at) {
             if let Some(path) = self.reader.scopes.path(mutex) {
-                self.add(&format!("{path}.__hold__"), span, CallFlags::default());
+                self.add(&path::hold(&path), span, CallFlags::default());
             }
         }
     }
@@ -167,7 +178,7 @@ impl<'r, 'c> Body<'r, 'c> {
     fn endless(&mut self, body: &Block, span: Span) {
         let mut ways = Ways::default();
         ways.visit_block(body);
-        if self.is_async && !ways.awaits && !ways.leaves {
+        if self.is_async && !ways.awaits && !ways.may_await && !ways.leaves {
             self.report(
                 span,
                 rule::RUST_LOOP,
@@ -290,7 +301,7 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                             let reader = &mut *self.reader;
                             let grace =
                                 grace::of_call(call, &receiver, &reader.scopes, &reader.durations);
-                            reader.unit.facts.graces.extend(grace);
+                            reader.summary.facts.graces.extend(grace);
                         }
                         let path = format!("{receiver}.{method}");
                         self.made_runtime(&path, call.method.span());
@@ -408,17 +419,29 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
 impl Body<'_, '_> {
     fn in_main(&self) -> bool {
         self.function.is_some_and(|index| {
-            self.reader.unit.functions[index as usize]
+            self.reader.summary.functions[index as usize]
                 .flags
                 .has(FnFlags::ENTRY)
         })
     }
 }
 
+/// Whether `await` stands anywhere among these tokens.
+fn has_await(tokens: proc_macro2::TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Ident(ident) => ident == "await",
+        proc_macro2::TokenTree::Group(group) => has_await(group.stream()),
+        _ => false,
+    })
+}
+
 /// How control leaves a piece of code.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
+    /// Awaits for certain.
     pub(super) awaits: bool,
+    /// Calls a macro that could await, for all that is seen of it.
+    may_await: bool,
     leaves: bool,
 }
 
@@ -445,8 +468,10 @@ impl<'ast> Visit<'ast> for Ways {
             "panic" | "unreachable" | "bail" | "todo" | "unimplemented"
         ) {
             self.leaves = true;
-        } else if !known::is_plain_macro(&name) {
+        } else if models::is_awaiting_macro(&name) || has_await(mac.tokens.clone()) {
             self.awaits = true;
+        } else if !models::is_plain_macro(&name) {
+            self.may_await = true;
         }
     }
 

@@ -1,10 +1,9 @@
 //! Packages and their modules, from the manifests and the file names.
 
-use std::fs;
-
 use rustc_hash::FxHashMap;
 
-use crate::program::{ModuleId, Modules};
+use crate::callgraph::{ModuleId, Modules};
+use crate::source::Texts;
 use crate::walk::{Kind, SourceFile};
 
 /// One package.
@@ -45,15 +44,11 @@ pub(crate) struct Position {
 }
 
 impl Crates {
-    pub(crate) fn discover(files: &[SourceFile], modules: &mut Modules) -> Crates {
+    pub(crate) fn discover(files: &[SourceFile], texts: &Texts, modules: &mut Modules) -> Crates {
         let mut crates = Crates::default();
         for file in files.iter().filter(|file| file.kind == Kind::CargoManifest) {
             let folder = file.shown.rsplit_once('/').map_or("", |(folder, _)| folder);
-            if let Some(package) = fs::read_to_string(&file.path)
-                .ok()
-                .as_deref()
-                .and_then(read_manifest)
-            {
+            if let Some(package) = texts.read(file).ok().as_deref().and_then(read_manifest) {
                 crates.packages.push((folder.to_owned(), package));
             }
         }

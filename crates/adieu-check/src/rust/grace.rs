@@ -5,7 +5,7 @@ use syn::{Expr, ExprLit, ExprMethodCall, Item, Lit};
 
 use super::items;
 use super::paths::Scopes;
-use crate::program::CodeGrace;
+use crate::callgraph::CodeGrace;
 
 /// `.grace(Duration::from_secs(25))` on a service of adieu.
 pub(crate) fn of_call(

@@ -12,9 +12,12 @@ use super::bodies::Body;
 use super::crates::Crates;
 use super::grace;
 use super::paths::{ModuleScope, Scopes};
+use super::weight;
+use crate::callgraph::path::is_internal;
+use crate::callgraph::{Class, FileSummary, FnFlags, Function, Symbol};
 use crate::depth::{self, Syntax};
 use crate::finding::{Finding, Place};
-use crate::program::{Class, FnFlags, Function, Symbol, Unit};
+use crate::role::TestCode;
 use crate::rule;
 use crate::source::Lines;
 use crate::suppress;
@@ -24,37 +27,37 @@ pub(crate) fn extract(
     source: &str,
     path: &Arc<str>,
     crates: &Crates,
-    is_test: bool,
-) -> Option<Unit> {
+    tests: TestCode,
+) -> Option<FileSummary> {
     let position = crates.position(path)?;
-    let mut unit = Unit::new(Arc::clone(path), position.module);
+    let mut summary = FileSummary::new(Arc::clone(path), position.module);
     if depth::too_deep(source, Syntax::Rust) {
-        unit.findings.push(Finding::new(
+        summary.findings.push(Finding::new(
             path,
             Place::TOP,
             rule::SYNTAX,
             "is nested too deeply to be checked",
         ));
-        return Some(unit);
+        return Some(summary);
     }
     if memchr::memmem::find(source.as_bytes(), b"adieu:").is_some() {
-        unit.ignores = suppress::read_lines(source, &Lines::new(source), "//");
+        summary.ignores = suppress::read_lines(source, &Lines::new(source), "//");
     }
     let file = match syn::parse_file(source) {
         Ok(file) => file,
         Err(error) => {
             let message = format!("syntax error: {error}");
-            unit.findings.push(Finding::new(
+            summary.findings.push(Finding::new(
                 path,
                 place(error.span()),
                 rule::SYNTAX,
                 message,
             ));
-            return Some(unit);
+            return Some(summary);
         }
     };
     let mut reader = Reader {
-        unit,
+        summary,
         scopes: Scopes {
             crates,
             position,
@@ -63,18 +66,19 @@ pub(crate) fn extract(
             locals: Vec::new(),
         },
         source,
+        tests,
         durations: grace::constants(&file.items),
         classes: vec![FxHashMap::default()],
         qualified: String::new(),
     };
     let prefix = format!("@{}", position.module);
-    reader.module(&file.items, prefix, is_test);
+    reader.module(&file.items, prefix, tests == TestCode::WholeFile);
     // The library keeps every file it ever parsed on this thread for its spans: let them go.
-    let mut unit = reader.unit;
-    unit.names.seal();
+    let mut summary = reader.summary;
+    summary.names.seal();
     drop(file);
     proc_macro2::extra::invalidate_current_thread_spans();
-    Some(unit)
+    Some(summary)
 }
 
 /// Where a token starts.
@@ -88,9 +92,11 @@ pub(crate) fn place(span: Span) -> Place {
 
 /// The state of one pass.
 pub(crate) struct Reader<'c> {
-    pub(crate) unit: Unit,
+    pub(crate) summary: FileSummary,
     pub(crate) scopes: Scopes<'c>,
     pub(crate) source: &'c str,
+    /// Whether test functions and modules are left alone.
+    tests: TestCode,
     /// Constants of the file that are durations, in seconds.
     pub(crate) durations: FxHashMap<String, u64>,
     /// Type names to classes, one map a module.
@@ -122,6 +128,12 @@ impl Reader<'_> {
         self.scopes.modules.pop();
     }
 
+    /// Whether these attributes mark test code that is left alone.
+    fn skips(&self, attrs: &[Attribute]) -> bool {
+        self.tests != TestCode::Checked
+            && (is_cfg_test(attrs) || attrs.iter().any(is_test_attribute))
+    }
+
     fn in_file_root(&self) -> bool {
         self.scopes.modules.len() == 1
     }
@@ -146,11 +158,11 @@ impl Reader<'_> {
             UseTree::Glob(_) => {
                 let names: Vec<String> = prefix.iter().map(ToString::to_string).collect();
                 if let Some(path) = self.scopes.resolve(names.iter().map(String::as_str))
-                    && path.starts_with('@')
+                    && is_internal(&path)
                     && self.in_file_root()
                 {
-                    let star = self.unit.names.add(&path);
-                    self.unit.stars.push(star);
+                    let star = self.summary.names.add(&path);
+                    self.summary.stars.push(star);
                 }
             }
             UseTree::Group(group) => {
@@ -164,6 +176,12 @@ impl Reader<'_> {
     fn bind_use(&mut self, prefix: &[&syn::Ident], last: Option<&syn::Ident>, bound: String) {
         let mut names: Vec<String> = prefix.iter().map(ToString::to_string).collect();
         names.extend(last.map(ToString::to_string));
+        if let Some(root) = names.first() {
+            self.summary.facts.is_service |= weight::serves(root);
+            self.summary.facts.is_service |= names
+                .iter()
+                .any(|name| matches!(name.as_str(), "TcpListener" | "UnixListener"));
+        }
         // `use tokio;` names a crate; a single name must not resolve to itself.
         let path = match names.as_slice() {
             [only] => {
@@ -180,8 +198,8 @@ impl Reader<'_> {
             },
         };
         if self.in_file_root() {
-            let name = self.unit.names.add(&path);
-            self.unit
+            let name = self.summary.names.add(&path);
+            self.summary
                 .symbols
                 .entry(bound.as_str().into())
                 .or_insert(Symbol::Path(name));
@@ -192,8 +210,8 @@ impl Reader<'_> {
             index.parse::<usize>().ok()
         });
         if let Some(class) = inline {
-            let name = self.unit.names.add(&path);
-            let members = &mut self.unit.classes[class].members;
+            let name = self.summary.names.add(&path);
+            let members = &mut self.summary.classes[class].members;
             members
                 .entry(bound.as_str().into())
                 .or_insert(Symbol::Path(name));
@@ -218,7 +236,7 @@ impl Reader<'_> {
             }
             Item::Type(item) => {
                 if let Some(path) = self.scopes.type_path(&item.ty) {
-                    let path = self.unit.names.add(&path);
+                    let path = self.summary.names.add(&path);
                     self.define(item.ident.to_string(), Symbol::Path(path));
                 }
             }
@@ -235,14 +253,14 @@ impl Reader<'_> {
             Item::Mod(item) => {
                 if let Some((_, items)) = &item.content {
                     let name = item.ident.to_string();
-                    let is_test = is_cfg_test(&item.attrs)
+                    let is_test = self.skips(&item.attrs)
                         || self.scopes.modules.last().is_some_and(|m| m.is_test);
-                    let index = self.unit.classes.len() as u32;
-                    self.unit.classes.push(Class::default());
+                    let index = self.summary.classes.len() as u32;
+                    self.summary.classes.push(Class::default());
                     self.define(name.clone(), Symbol::Class(index));
                     self.classes.push(FxHashMap::default());
                     let outer = self.enter(&name);
-                    self.module(items, format!("@{}${index}", self.unit.module), is_test);
+                    self.module(items, format!("@{}${index}", self.summary.module), is_test);
                     self.qualified.truncate(outer);
                     self.classes.pop();
                 }
@@ -271,10 +289,12 @@ impl Reader<'_> {
             .and_then(|(_, index)| index.parse::<usize>().ok())
         {
             Some(class) => {
-                self.unit.classes[class].members.insert(name.into(), symbol);
+                self.summary.classes[class]
+                    .members
+                    .insert(name.into(), symbol);
             }
             None => {
-                self.unit.symbols.insert(name.into(), symbol);
+                self.summary.symbols.insert(name.into(), symbol);
             }
         }
     }
@@ -283,8 +303,8 @@ impl Reader<'_> {
         if let Some(index) = self.classes.last().and_then(|classes| classes.get(name)) {
             return *index;
         }
-        let index = self.unit.classes.len() as u32;
-        self.unit.classes.push(Class::default());
+        let index = self.summary.classes.len() as u32;
+        self.summary.classes.push(Class::default());
         if let Some(classes) = self.classes.last_mut() {
             classes.insert(name.to_owned(), index);
         }
@@ -299,8 +319,8 @@ impl Reader<'_> {
                     .ident
                     .as_ref()
                     .map_or_else(|| index.to_string(), ToString::to_string);
-                let value = self.unit.names.add(&format!("{path}()"));
-                self.unit.classes[class as usize]
+                let value = self.summary.names.add(&format!("{path}()"));
+                self.summary.classes[class as usize]
                     .members
                     .insert(name.into(), Symbol::Path(value));
             }
@@ -329,7 +349,7 @@ impl Reader<'_> {
         let class = (local && declared).then(|| self.class(&name));
         let outer_self = self.scopes.self_type.take();
         self.scopes.self_type = match class {
-            Some(class) => Some(format!("@{}${class}", self.unit.module)),
+            Some(class) => Some(format!("@{}${class}", self.summary.module)),
             None => self.scopes.type_path(&item.self_ty),
         };
         let outer = self.enter(&name);
@@ -337,7 +357,7 @@ impl Reader<'_> {
             if let ImplItem::Fn(method) = member {
                 let index = self.function(&method.sig, &method.attrs, Some(&method.block));
                 if let Some(class) = class {
-                    let members = &mut self.unit.classes[class as usize].members;
+                    let members = &mut self.summary.classes[class as usize].members;
                     let name: Box<str> = method.sig.ident.to_string().into();
                     // An inherent method hides a trait's of the same name.
                     if item.trait_.is_none() {
@@ -371,16 +391,20 @@ impl Reader<'_> {
             .modules
             .last()
             .is_some_and(|scope| scope.is_test);
-        if in_test || is_cfg_test(attrs) || attrs.iter().any(is_test_attribute) {
+        if in_test || self.skips(attrs) {
             flags.set(FnFlags::TEST);
         }
-        if attrs.iter().any(|attr| {
-            attr.path()
-                .segments
-                .last()
-                .is_some_and(|last| last.ident == "main")
-        }) {
-            self.unit.facts.serves = true;
+        // The `main` of a test does not run a service.
+        let is_test = flags.has(FnFlags::TEST);
+        if !is_test
+            && attrs.iter().any(|attr| {
+                attr.path()
+                    .segments
+                    .last()
+                    .is_some_and(|last| last.ident == "main")
+            })
+        {
+            self.summary.facts.serves = true;
         }
         let returns = match &sig.output {
             ReturnType::Type(_, ty) => self.scopes.type_path(ty),
@@ -411,9 +435,9 @@ impl Reader<'_> {
 
     /// A function under the current name.
     pub(crate) fn add_function(&mut self, flags: FnFlags, returns: Option<&str>) -> u32 {
-        let index = self.unit.functions.len() as u32;
-        let returns = returns.map(|returns| self.unit.names.add(returns));
-        self.unit.functions.push(Function {
+        let index = self.summary.functions.len() as u32;
+        let returns = returns.map(|returns| self.summary.names.add(returns));
+        self.summary.functions.push(Function {
             name: self.qualified.as_str().into(),
             flags,
             returns,
@@ -427,7 +451,7 @@ impl Reader<'_> {
     /// A function inside another one.
     pub(crate) fn nested(&mut self, item: &syn::ItemFn) {
         let index = self.function(&item.sig, &item.attrs, Some(&item.block));
-        let path = format!("@{}#{index}", self.unit.module);
+        let path = format!("@{}#{index}", self.summary.module);
         if let Some(block) = self.scopes.locals.last_mut() {
             block.insert(item.sig.ident.to_string(), Some(path));
         }

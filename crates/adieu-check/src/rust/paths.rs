@@ -4,7 +4,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syn::{Expr, Member, Pat, Type};
 
 use super::crates::{Crates, Position};
-use super::known;
+use super::models;
+use crate::callgraph::path::is_internal;
 
 /// Wrappers that behave like what they wrap.
 const TRANSPARENT_TYPES: &[&str] = &["Box", "Arc", "Rc", "Pin", "MutexGuard", "RefMut", "Ref"];
@@ -106,10 +107,10 @@ impl Scopes<'_> {
     /// The path of an expression's value.
     pub(crate) fn path(&self, expr: &Expr) -> Option<String> {
         let path = self.raw_path(expr)?;
-        if path.starts_with('@') {
+        if is_internal(&path) {
             Some(path)
         } else {
-            known::spell(&path)
+            models::canonicalize(&path)
         }
     }
 
@@ -185,10 +186,10 @@ impl Scopes<'_> {
                 for (index, element) in tuple.elems.iter().enumerate() {
                     let part = value.as_ref().and_then(|value| {
                         let path = format!("{value}.{index}");
-                        if path.starts_with('@') {
+                        if is_internal(&path) {
                             Some(path)
                         } else {
-                            known::spell(&path)
+                            models::canonicalize(&path)
                         }
                     });
                     self.bind(element, part);

@@ -3,21 +3,35 @@
 use rustc_hash::FxHashSet;
 
 use super::crates::Crates;
-use super::known;
-use crate::finding::{Finding, Step};
-use crate::program::{
-    Call, CallFlags, FnFlags, Linker, Modules, Reach, Target, Targets, Unit, blocks, runs, spoken,
+use super::models;
+use super::weight::Way;
+use crate::callgraph::{
+    Call, CallFlags, FileSummary, FnFlags, Linker, Modules, Reach, Target, Targets, blocks, path,
+    runs, spoken,
 };
+use crate::finding::{Finding, Step};
 use crate::rule::{self, Code};
 
 /// All findings that need more than one function.
-pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Vec<Finding> {
-    let linker = Linker::new(units, modules, known::spell);
-    let targets = Targets::resolve(&linker, units, known::blocking);
+pub(crate) fn findings(
+    summaries: &[FileSummary],
+    modules: &Modules,
+    crates: &Crates,
+) -> Vec<Finding> {
+    let linker = Linker::new(summaries, modules, models::canonicalize);
+    let targets = Targets::resolve(&linker, summaries, models::blocking);
     let reach = Reach::new(&linker, &targets);
     let mut found = Vec::new();
-    for (index, unit) in units.iter().enumerate() {
-        for function in &unit.functions {
+    let services: FxHashSet<usize> = summaries
+        .iter()
+        .filter(|file| file.facts.is_service)
+        .filter_map(|file| crates.package_number(&file.path))
+        .collect();
+    for (index, summary) in summaries.iter().enumerate() {
+        let in_service = crates
+            .package_number(&summary.path)
+            .is_some_and(|package| services.contains(&package));
+        for function in &summary.functions {
             if !function.flags.has(FnFlags::ASYNC) || function.flags.has(FnFlags::TEST) {
                 continue;
             }
@@ -27,7 +41,7 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
                         if blocks(call, leaf, outside) && !is_forgiven(leaf.code, call) =>
                     {
                         let said = said(outside);
-                        let message = match said.strip_suffix("::__hold__") {
+                        let message = match path::held(&said) {
                             Some(lock) => format!(
                                 "a guard of `{lock}` lives across an await; {}",
                                 leaf.instead
@@ -36,7 +50,19 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
                                 format!("`{said}` blocks the runtime's thread; {}", leaf.instead)
                             }
                         };
-                        found.push(Finding::new(&unit.path, call.place, leaf.code, message));
+                        let way = Way {
+                            caller: function,
+                            file: summary,
+                            call,
+                            through: Vec::new(),
+                            blocks: &said,
+                            in_service,
+                        };
+                        let severity = way.severity(leaf.code);
+                        found.push(
+                            Finding::new(&summary.path, call.place, leaf.code, message)
+                                .rated(severity),
+                        );
                     }
                     Some(Target::Function(callee)) if runs(linker.flags(callee), call.flags) => {
                         for code in reach.codes(callee).filter(|code| !is_forgiven(*code, call)) {
@@ -52,9 +78,20 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
                                 "`{}` blocks the runtime's thread: it reaches `{end}`",
                                 body.name
                             );
-                            let mut finding = Finding::new(&unit.path, call.place, code, message);
+                            let severity = Way {
+                                caller: function,
+                                file: summary,
+                                call,
+                                through: reach.through(&linker, &targets, callee, code),
+                                blocks: &end,
+                                in_service,
+                            }
+                            .severity(code);
+                            let mut finding =
+                                Finding::new(&summary.path, call.place, code, message)
+                                    .rated(severity);
                             let first = Step {
-                                path: unit.path.clone(),
+                                path: summary.path.clone(),
                                 place: call.place,
                                 call: body.name.to_string(),
                             };
@@ -72,29 +109,29 @@ pub(crate) fn findings(units: &[Unit], modules: &Modules, crates: &Crates) -> Ve
             }
         }
     }
-    second_runtimes(units, crates, &mut found);
+    second_runtimes(summaries, crates, &mut found);
     found
 }
 
 /// Runtimes made beside the one of `#[tokio::main]`.
-fn second_runtimes(units: &[Unit], crates: &Crates, found: &mut Vec<Finding>) {
-    let services: FxHashSet<usize> = units
+fn second_runtimes(summaries: &[FileSummary], crates: &Crates, found: &mut Vec<Finding>) {
+    let services: FxHashSet<usize> = summaries
         .iter()
-        .filter(|unit| unit.facts.serves)
-        .filter_map(|unit| crates.package_number(&unit.path))
+        .filter(|summary| summary.facts.serves && !summary.facts.is_aside)
+        .filter_map(|summary| crates.package_number(&summary.path))
         .collect();
-    for unit in units {
+    for summary in summaries {
         if !crates
-            .package_number(&unit.path)
+            .package_number(&summary.path)
             .is_some_and(|package| services.contains(&package))
         {
             continue;
         }
-        for place in &unit.runtimes {
+        for place in &summary.runtimes {
             let message = "this service already has a runtime: a stop of that one does not reach the tasks of this one; \
                            use `Handle::current`";
             found.push(Finding::new(
-                &unit.path,
+                &summary.path,
                 *place,
                 rule::SECOND_RUNTIME,
                 message,

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{Expr, Macro};
 
-use super::known;
+use super::models;
 
 /// `pattern = future => handler`.
 pub(crate) struct Branch {
@@ -82,7 +82,7 @@ fn unsafe_call(tokens: TokenStream) -> Option<(Span, String)> {
         if let TokenTree::Ident(ident) = &token {
             let name = ident.to_string();
             let called = matches!(tokens.peek(), Some(TokenTree::Group(_)));
-            if called && known::NOT_CANCEL_SAFE.contains(&name.as_str()) {
+            if called && models::NOT_CANCEL_SAFE.contains(&name.as_str()) {
                 return Some((ident.span(), name));
             }
         }

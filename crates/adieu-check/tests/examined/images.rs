@@ -25,11 +25,11 @@ set -e
 exec "$@"
 "#)
     => ["Dockerfile:4 ADD105"];
-    image_entry_poetry: Project::new()
+    image_entry_pdm: Project::new()
         .file("Dockerfile", r#"FROM debian:12
 COPY entry.sh /entry.sh
 ENTRYPOINT ["/entry.sh"]
-CMD ["poetry", "run", "app"]
+CMD ["pdm", "run", "app"]
 "#)
         .file("entry.sh", r#"#!/bin/sh
 if [ "$MIGRATE" ]; then ./migrate; fi

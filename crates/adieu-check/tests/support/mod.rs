@@ -73,12 +73,25 @@ impl Project {
         check(&request, &|_, _| {})
     }
 
-    /// The findings as people read them, with paths below the project.
+    /// The findings as people read them, with paths below the project and without their severity.
     pub(crate) fn text(&self) -> String {
         let mut out = Vec::new();
         report::write(&self.outcome(), report::Format::Text, &mut out).expect("a report");
         let text = String::from_utf8(out).expect("text");
         text.replace(&format!("{}/", self.path().display()), "")
+            .replace(" warning: ", " ")
+            .replace(" note: ", " ")
+    }
+
+    /// Where each finding stands, its rule and how much it matters: `app.py:3 ADP101 error`.
+    pub(crate) fn severities(&self) -> Vec<String> {
+        let root = format!("{}/", self.path().display());
+        let told = |finding: &Finding| {
+            let path = finding.path.strip_prefix(&*root).unwrap_or(&finding.path);
+            let (line, code) = (finding.place.line, finding.code);
+            format!("{path}:{line} {code} {}", finding.severity)
+        };
+        self.outcome().findings.iter().map(told).collect()
     }
 
     /// Where each finding stands, and its rule: `app.py:3 ADP101`.

@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 
 use adieu_check::report::Format;
+use adieu_check::{Applicability, Severity};
 use clap::{Args, ValueEnum};
 
 /// Arguments of `adieu check`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 nothing found, 1 findings, 2 wrong usage.")]
+#[command(
+    after_help = "Exit code: 0 nothing found, 1 errors or warnings (with --show notes: or notes), 2 wrong usage. \
+                  With --diff: 0 nothing to repair, 1 --fix would change a file."
+)]
 pub(crate) struct CheckArgs {
-    /// Files and folders to check.
+    /// Files and directories to check.
     #[arg(default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -21,13 +25,25 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     pub(crate) ignore: Vec<String>,
 
-    /// How to write the findings.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: FormatArg,
 
-    /// Repair what can be repaired without changing what a correct program does.
+    /// The least that is shown and counted for the exit code.
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t)]
+    pub(crate) show: ShowArg,
+
+    /// Repair what can be repaired without changing what the program does.
     #[arg(long)]
     pub(crate) fix: bool,
+
+    /// Print what --fix would change as a unified diff; no file is written and no finding printed.
+    #[arg(long, conflicts_with_all = ["fix", "format", "write_baseline"])]
+    pub(crate) diff: bool,
+
+    /// With --fix or --diff: also repairs that may change what the program does.
+    #[arg(long)]
+    pub(crate) unsafe_fixes: bool,
 
     /// Explain a rule and exit.
     #[arg(long, value_name = "RULE")]
@@ -37,13 +53,45 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Findings of old, which are not reported.
+    /// Ignore the findings recorded in FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
 
-    /// Write all findings to the baseline and exit clean.
+    /// Record the current findings in the baseline and exit with 0.
     #[arg(long)]
     pub(crate) write_baseline: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum ShowArg {
+    /// What breaks or blocks a stop on a path that a service runs.
+    Errors,
+    /// Errors, and what is likely to.
+    #[default]
+    Warnings,
+    /// All, with start-up, tools, examples and single questions to the file system.
+    Notes,
+}
+
+impl CheckArgs {
+    /// The repairs that are asked for.
+    pub(crate) fn repairs(&self) -> Applicability {
+        if self.unsafe_fixes {
+            Applicability::Unsafe
+        } else {
+            Applicability::Safe
+        }
+    }
+}
+
+impl From<ShowArg> for Severity {
+    fn from(show: ShowArg) -> Severity {
+        match show {
+            ShowArg::Errors => Severity::Error,
+            ShowArg::Warnings => Severity::Warning,
+            ShowArg::Notes => Severity::Note,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

@@ -1,16 +1,18 @@
 //! From the arguments to the exit code.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use adieu_check::report::{self, Format};
-use adieu_check::{Baseline, Config, Fix, Outcome, Request, Rule, Selection};
+use adieu_check::report::{self, Cause, Format, plain};
+use adieu_check::{
+    Applicability, Baseline, BaselineFile, Config, Notice, Outcome, Repaired, Repairs, Request,
+    Rule, Selection, Severity,
+};
 
 use super::args::CheckArgs;
 use super::progress::Progress;
-use crate::output::{self, Ending};
+use crate::output::{self, ExitKind};
 
 /// Where a baseline goes when nobody names a file.
 const BASELINE: &str = "adieu-baseline.json";
@@ -24,21 +26,22 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
     ending.into()
 }
 
-fn explain(word: &str) -> Ending {
+fn explain(word: &str) -> ExitKind {
     let Some(rule) = Rule::find(word) else {
         let codes: Vec<&str> = Rule::ALL.iter().map(|rule| rule.code.as_str()).collect();
         output::error(format!(
-            "`{word}` is no rule. The rules are {}.",
+            "`{}` is not a rule. The rules are {}.",
+            plain(word),
             codes.join(", ")
         ));
-        return Ending::Usage;
+        return ExitKind::Usage;
     };
     // A reader that stopped reading has what it wanted.
     let _ = io::stdout().lock().write_all(rule.page.as_bytes());
-    Ending::Clean
+    ExitKind::Clean
 }
 
-fn check(args: &CheckArgs) -> Ending {
+fn check(args: &CheckArgs) -> ExitKind {
     let start = args.paths.first().map_or(Path::new("."), PathBuf::as_path);
     let config = match &args.config {
         Some(path) => Config::read(path),
@@ -48,15 +51,18 @@ fn check(args: &CheckArgs) -> Ending {
         Ok(config) => config,
         Err(error) => {
             output::error(error);
-            return Ending::Usage;
+            return ExitKind::Usage;
         }
     };
     let (selection, mut misused) = select(args, &config);
     if selection.is_empty() {
         output::error("no rule is selected");
-        return Ending::Usage;
+        return ExitKind::Usage;
     }
-    let baseline_file = args.baseline.clone().or_else(|| config.baseline.clone());
+    let baseline_file = match &args.baseline {
+        Some(path) => Some(BaselineFile::named(path)),
+        None => BaselineFile::of(&config),
+    };
     let request = Request {
         paths: args.paths.clone(),
         config,
@@ -64,27 +70,30 @@ fn check(args: &CheckArgs) -> Ending {
     };
     let mut outcome = look(&request);
     for path in &outcome.missing {
-        output::error(format!("{}: no such file or folder", path.display()));
+        let path = path.to_string_lossy();
+        output::error(format!("{}: no such file or folder", plain(&path)));
         misused = true;
     }
-    for notice in &outcome.notices {
-        output::note(format!("{}: {}", notice.path, notice.message));
-    }
+    say(&outcome.notices);
     if args.write_baseline {
+        outcome.leave_out_below(args.show.into());
         return write_baseline(&outcome, baseline_file, misused);
     }
-    if args.fix && fix(&outcome) {
-        // Lines have moved, and what was repaired is gone.
-        outcome = look(&request);
+    if args.diff {
+        return diff(&request, outcome, args.repairs(), misused);
     }
-    if let Some(path) = baseline_file {
-        match Baseline::read(&path) {
+    if args.fix {
+        outcome = fix(&request, outcome, args.repairs());
+    }
+    if let Some(file) = baseline_file {
+        match Baseline::read(&file) {
             Ok(baseline) => {
                 let (fresh, known) = baseline.subtract(std::mem::take(&mut outcome.findings));
                 outcome.findings = fresh;
                 if known > 0 {
                     let known = count(known, "known finding");
-                    output::note(format!("{known} in {}", path.display()));
+                    let path = file.path().to_string_lossy();
+                    output::note(format!("{known} in {}", plain(&path)));
                 }
             }
             Err(error) => {
@@ -93,13 +102,15 @@ fn check(args: &CheckArgs) -> Ending {
             }
         }
     }
-    print(&outcome, args.format.into());
+    let causes = outcome.causes(MANY);
+    let hidden = outcome.leave_out_below(args.show.into());
+    print(&outcome, &causes, hidden, args.format.into());
     if misused {
-        Ending::Usage
+        ExitKind::Usage
     } else if outcome.findings.is_empty() {
-        Ending::Clean
+        ExitKind::Clean
     } else {
-        Ending::Findings
+        ExitKind::Findings
     }
 }
 
@@ -123,52 +134,107 @@ fn select(args: &CheckArgs, config: &Config) -> (Selection, bool) {
     let mut words = unknown.0;
     words.extend(config.unknown_rules());
     for word in &words {
-        output::error(format!("`{word}` is no rule; the other rules are checked"));
+        let word = plain(word);
+        output::error(format!(
+            "`{word}` is not a rule; the other rules are checked"
+        ));
     }
     (selection, !words.is_empty())
 }
 
-fn write_baseline(outcome: &Outcome, file: Option<PathBuf>, misused: bool) -> Ending {
-    let path = file.unwrap_or_else(|| PathBuf::from(BASELINE));
-    match Baseline::of(&outcome.findings, &path).write(&path) {
+fn write_baseline(outcome: &Outcome, file: Option<BaselineFile>, misused: bool) -> ExitKind {
+    let file = file.unwrap_or_else(|| BaselineFile::named(Path::new(BASELINE)));
+    match Baseline::of(&outcome.findings, &file).write(&file) {
         Ok(()) => {
             output::note(format!(
                 "{} now known in {}",
                 count(outcome.findings.len(), "finding"),
-                path.display()
+                plain(&file.path().to_string_lossy())
             ));
             if misused {
-                Ending::Usage
+                ExitKind::Usage
             } else {
-                Ending::Clean
+                ExitKind::Clean
             }
         }
         Err(error) => {
             output::error(error);
-            Ending::Usage
+            ExitKind::Usage
         }
     }
 }
 
-/// Whether anything was repaired.
-fn fix(outcome: &Outcome) -> bool {
-    let mut by_path: BTreeMap<&str, Vec<Fix>> = BTreeMap::new();
-    for finding in &outcome.findings {
-        if let Some(fix) = &finding.fix {
-            by_path.entry(&finding.path).or_default().push(fix.clone());
-        }
+/// Tries the repairs, and gives those that hold.
+fn plan(request: &Request, outcome: Outcome, most: Applicability) -> Repairs {
+    let progress = Progress::default();
+    let repairs = Repairs::plan(request, outcome, most, &|done, total| {
+        progress.step(done, total)
+    });
+    progress.finish();
+    repairs
+}
+
+/// Repairs what can be repaired, and gives what is found after that.
+fn fix(request: &Request, outcome: Outcome, most: Applicability) -> Outcome {
+    let repairs = plan(request, outcome, most);
+    let progress = Progress::default();
+    let Repaired {
+        outcome,
+        repaired,
+        refused,
+    } = repairs.apply(request, &|done, total| progress.step(done, total));
+    progress.finish();
+    say(&refused);
+    if repaired > 0 {
+        output::note(format!("{} repaired", count(repaired, "finding")));
     }
-    let mut total = 0;
-    for (path, fixes) in by_path {
-        match adieu_check::apply_to_file(Path::new(path), &fixes) {
-            Ok(applied) => total += applied,
-            Err(error) => output::error(format!("{path}: cannot be repaired: {error}")),
-        }
+    outcome
+}
+
+/// Shows what [`fix`] would write.
+fn diff(request: &Request, outcome: Outcome, most: Applicability, misused: bool) -> ExitKind {
+    let unsafe_fixes = outcome.fixable(Applicability::Unsafe);
+    let repairs = plan(request, outcome, most);
+    say(repairs.refused());
+    let text: String = repairs
+        .changes()
+        .map(|change| report::diff(change.path, change.before, change.after))
+        .collect();
+    if let Err(message) = output::print(&text) {
+        output::error(message);
+        return ExitKind::Usage;
     }
-    if total > 0 {
-        output::note(format!("{} repaired", count(total, "finding")));
+    if most == Applicability::Safe && unsafe_fixes > 0 {
+        output::note(format!(
+            "{} more repairable with --unsafe-fixes",
+            count(unsafe_fixes, "finding")
+        ));
     }
-    total > 0
+    let files = repairs.changes().count();
+    if files > 0 {
+        let words = match most {
+            Applicability::Safe => "--fix",
+            Applicability::Unsafe => "--fix --unsafe-fixes",
+        };
+        output::note(format!(
+            "{words} would repair {} in {}",
+            count(repairs.findings(), "finding"),
+            count(files, "file")
+        ));
+    }
+    if misused {
+        ExitKind::Usage
+    } else if files > 0 {
+        ExitKind::Findings
+    } else {
+        ExitKind::Clean
+    }
+}
+
+fn say(notices: &[Notice]) {
+    for Notice { path, message } in notices {
+        output::note(format!("{}: {}", plain(path), plain(message)));
+    }
 }
 
 /// `1 finding`, `2 findings`.
@@ -184,25 +250,62 @@ const MANY: usize = 3;
 /// A list of causes longer than this is again a list of findings.
 const MOST_CAUSES: usize = 5;
 
-fn print(outcome: &Outcome, format: Format) {
+fn print(outcome: &Outcome, causes: &[Cause], hidden: usize, format: Format) {
     let mut out = BufWriter::new(io::stdout().lock());
     // A pipe closed early is the reader's choice; the exit code still tells.
     let _ = report::write(outcome, format, &mut out).and_then(|()| out.flush());
-    if format == Format::Text && !outcome.findings.is_empty() {
-        let fixable = match outcome.fixable() {
-            0 => String::new(),
-            fixable => format!(", {fixable} repairable with --fix"),
+    if format != Format::Text {
+        return;
+    }
+    if !outcome.findings.is_empty() {
+        let fixable = match (
+            outcome.fixable(Applicability::Safe),
+            outcome.fixable(Applicability::Unsafe),
+        ) {
+            (0, 0) => String::new(),
+            (safe, 0) => format!(", {safe} repairable with --fix"),
+            (0, more) => format!(", {more} repairable with --fix --unsafe-fixes"),
+            (safe, more) => {
+                format!(", {safe} repairable with --fix, {more} more with --fix --unsafe-fixes")
+            }
         };
         output::note(format!(
             "{} in {}{fixable}",
-            count(outcome.findings.len(), "finding"),
+            counts(outcome),
             count(outcome.files, "file")
         ));
-        for cause in outcome.causes(MANY).into_iter().take(MOST_CAUSES) {
+        for cause in causes.iter().take(MOST_CAUSES) {
             output::note(format!(
-                "{} of them end at {}:{}:{}: {}",
-                cause.findings, cause.path, cause.place.line, cause.place.column, cause.call
+                "{} ways end at {}:{}:{}: {}",
+                cause.findings,
+                plain(&cause.path),
+                cause.place.line,
+                cause.place.column,
+                plain(&cause.call)
             ));
         }
     }
+    if hidden > 0 {
+        let less = count(hidden, "finding");
+        output::note(format!(
+            "{less} of less weight not shown; `--show notes` shows all"
+        ));
+    }
+}
+
+/// `1 error, 2 warnings`
+fn counts(outcome: &Outcome) -> String {
+    let of = |severity: Severity, what: &str| {
+        let findings = outcome.findings.iter();
+        match findings.filter(|it| it.severity == severity).count() {
+            0 => None,
+            number => Some(count(number, what)),
+        }
+    };
+    let counts = [
+        of(Severity::Error, "error"),
+        of(Severity::Warning, "warning"),
+        of(Severity::Note, "note"),
+    ];
+    counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Drill a service built into this program: see what a stop under load looks like when nothing is lost.
+/// Drill a built-in demo service; nothing to set up.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit code: 0 all passed, 1 a check failed, 2 wrong usage, 4 the service could not be started."
+    after_help = "Exit code: 0 all passed, 1 a check failed, 2 wrong usage, 3 every check was skipped, 4 the service could not be started."
 )]
 pub(crate) struct DemoArgs {
-    /// Where the report goes, as one page for a browser.
+    /// Write the HTML report here.
     #[arg(long, value_name = "FILE", default_value = "adieu-demo.html")]
     pub(crate) html: PathBuf,
 

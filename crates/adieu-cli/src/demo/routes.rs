@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use adieu::Stopping;
+use adieu::http::Stopping;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Query;

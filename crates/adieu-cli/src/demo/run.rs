@@ -6,14 +6,14 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use adieu_drill::report::{Level, Report, Verdict};
+use adieu_drill::report::Level;
 use adieu_drill::{Drill, file, render};
 
 use super::args::DemoArgs;
 use super::service;
-use crate::drill::{NoReport, hold, runtime};
-use crate::output::{self, Ending};
-use crate::show;
+use crate::drill::{NoReport, ending, run_drill, runtime};
+use crate::output::{self, ExitKind};
+use crate::ui;
 
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs) -> ExitCode {
@@ -26,23 +26,26 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     }
 }
 
-fn demo(page: &Path) -> Result<Ending, ExitCode> {
+fn demo(page: &Path) -> Result<ExitKind, ExitCode> {
     let usage = |problem: String| {
         output::error(problem);
-        ExitCode::from(Ending::Usage)
+        ExitCode::from(ExitKind::Usage)
     };
     may_replace(page).map_err(usage)?;
     file::check_writable(page).map_err(|error| usage(error.to_string()))?;
-    let program = env::current_exe()
-        .map_err(|error| usage(format!("this program does not know where it is: {error}")))?;
+    let program = env::current_exe().map_err(|error| {
+        usage(format!(
+            "cannot determine the path of the adieu executable: {error}"
+        ))
+    })?;
     output::note(
         "starting a service built into this program, putting load on it, and stopping it again and again",
     );
-    let held = runtime().and_then(|runtime| hold(&runtime, drill(&program)));
+    let held = runtime().and_then(|runtime| run_drill(&runtime, drill(&program)));
     let mut report = held.map_err(NoReport::say)?;
     // Where this program lies on this machine is nobody else's business.
     "adieu".clone_into(&mut report.target.command[0]);
-    let told = output::print(&render::text(&report, show::style()));
+    let told = output::print(&render::text(&report, ui::style()));
     // The page can be written though standard output cannot.
     file::write(page, render::html(&report).as_bytes())
         .map_err(|error| usage(error.to_string()))?;
@@ -51,7 +54,7 @@ fn demo(page: &Path) -> Result<Ending, ExitCode> {
         "the whole report, for a browser: {}",
         page.display()
     ));
-    Ok(ending(&report))
+    Ok(ending(report.verdict))
 }
 
 fn drill(program: &Path) -> Drill {
@@ -70,14 +73,6 @@ fn drill(program: &Path) -> Drill {
         .readiness("http://127.0.0.1:{port2}/readyz")
         .liveness("http://127.0.0.1:{port2}/livez")
         .level(Level::Quick)
-        .progress(show::Bars::new())
-}
-
-fn ending(report: &Report) -> Ending {
-    match report.verdict {
-        Verdict::Passed => Ending::Clean,
-        Verdict::Failed => Ending::Findings,
-    }
 }
 
 /// A file that a demo did not write is not ours to replace.

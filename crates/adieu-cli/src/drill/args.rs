@@ -3,64 +3,186 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adieu_drill::{StopSignal, parse_duration};
+use adieu::parse_duration;
+use adieu_drill::StopSignal;
 use clap::Args;
 
-/// Prove from outside that a program stops well: start it, put traffic on it, stop it, and see what was lost.
+/// Options about a program that the drill starts and stops itself.
+const NOT_WITH_ROLLOUT: [&str; 34] = [
+    "command",
+    "file",
+    "target",
+    "http",
+    "tcp",
+    "tls",
+    "env",
+    "ready_line",
+    "ready_url",
+    "ready_tcp",
+    "ready_notify",
+    "ready_within",
+    "signal",
+    "grace",
+    "reload",
+    "held_socket",
+    "slow",
+    "stream",
+    "large",
+    "sse",
+    "ws",
+    "upload",
+    "readiness",
+    "liveness",
+    "state_file",
+    "state_command",
+    "feed",
+    "ledger",
+    "quick",
+    "full",
+    "check",
+    "skip",
+    "require",
+    "compare",
+];
+
+/// Connections of the clients of a roll-out.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum ConnectionsArg {
+    Kept,
+    Fresh,
+    Both,
+}
+
+/// Test how a program shuts down under load, and report every lost request.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "adieu drill --http URL [OPTIONS] -- COMMAND...\n       \
                       adieu drill --tcp ADDRESS [OPTIONS] -- COMMAND...\n       \
                       adieu drill --ready-line TEXT [OPTIONS] -- COMMAND...\n       \
-                      adieu drill --file drill.toml [OPTIONS]",
-    after_help = "In commands, addresses and paths {port} is replaced by a free port ({port2} and {port3} by others), {dir} \
+                      adieu drill --file drill.toml [OPTIONS]\n       \
+                      adieu drill --rollout COMMAND --url URL [OPTIONS]\n       \
+                      adieu drill --behind PROFILE --http URL [OPTIONS] -- COMMAND...",
+    after_help = "With --rollout nothing is started but COMMAND, which changes a deployment that serves already:\n  \
+                  adieu drill --rollout 'docker compose up -d web' --url http://127.0.0.1:8080/ --rate 200\n  \
+                  adieu drill --rollout 'kubectl rollout restart deploy/web && kubectl rollout status deploy/web' --url https://web.example/\n\n\
+                  In commands, addresses and paths {port} is replaced by a free port ({port2} and {port3} by others), {dir} \
                   by a directory of the drill's.\n\
-                  Exit code: 0 no check failed, 1 a check failed, 2 wrong usage, 4 the program could not be started."
+                  Exit code: 0 at least one check passed and none failed, 1 a check failed, 2 wrong usage or a path that does not \
+                  answer as said, 3 every check was skipped, 4 the program could not be started, or \
+                  a deployment does not answer, or the command of a roll-out fails."
 )]
 pub(crate) struct DrillArgs {
-    /// The program and its arguments.
+    /// The program to test, and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 
-    /// Targets from a file, in the place of a command.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "http", "tcp"], help_heading = "What")]
+    /// Read targets from a file, e.g. drill.toml.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "http", "tcp"], help_heading = "Target")]
     pub(crate) file: Option<PathBuf>,
-    /// Of the targets in the file only these.
+    /// Only these targets of --file.
     #[arg(
         long,
         value_name = "NAME",
         requires = "file",
         value_delimiter = ',',
-        help_heading = "What"
+        help_heading = "Target"
     )]
     pub(crate) target: Vec<String>,
-    /// It speaks HTTP here, as in http://127.0.0.1:{port}/
+    /// Base URL of the program, e.g. http://127.0.0.1:{port}/
     #[arg(
         long,
         value_name = "URL",
         conflicts_with = "tcp",
-        help_heading = "What"
+        help_heading = "Target"
     )]
     pub(crate) http: Option<String>,
-    /// It accepts connections here, as in 127.0.0.1:{port}
-    #[arg(long, value_name = "ADDRESS", help_heading = "What")]
+    /// Address of a TCP program, e.g. 127.0.0.1:{port}
+    #[arg(long, value_name = "ADDRESS", help_heading = "Target")]
     pub(crate) tcp: Option<String>,
-    /// Connections to --tcp are secured with TLS; any certificate is believed.
-    #[arg(long, help_heading = "What")]
+    /// Use TLS for --tcp; certificates are not verified.
+    #[arg(long, help_heading = "Target")]
     pub(crate) tls: bool,
-    /// What to call it in the report.
+    /// Name in reports.
     #[arg(
         long,
         value_name = "NAME",
         conflicts_with = "file",
-        help_heading = "What"
+        help_heading = "Target"
     )]
     pub(crate) name: Option<String>,
-    /// A variable of its environment, as in PORT={port}
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "What")]
+    /// Set an environment variable, e.g. PORT={port}
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Target")]
     pub(crate) env: Vec<String>,
 
-    /// Ready when a line with this is printed.
+    /// Working directory of the program and of the commands below.
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// Test a roll-out: run this shell command, which changes a running deployment, under load at --url.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "url",
+        group = "deployment",
+        conflicts_with_all = NOT_WITH_ROLLOUT,
+        help_heading = "Roll-out"
+    )]
+    pub(crate) rollout: Option<String>,
+    /// Address of the running deployment, e.g. http://127.0.0.1:8080/
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "rollout",
+        help_heading = "Roll-out"
+    )]
+    pub(crate) url: Option<String>,
+    /// Requests per second, on a fixed schedule (open loop) [default: 100]. Use --clients for a closed loop instead.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "deployment",
+        conflicts_with = "clients",
+        help_heading = "Roll-out"
+    )]
+    pub(crate) rate: Option<f64>,
+    /// Send requests on kept connections, on a new one each, or half and half [default: both].
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        requires = "rollout",
+        help_heading = "Roll-out"
+    )]
+    pub(crate) connections: Option<ConnectionsArg>,
+    /// Time without a failed request after which the roll-out is over [default: 3s].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "rollout", help_heading = "Roll-out")]
+    pub(crate) steady: Option<Duration>,
+    /// Time limit for the command, and again for the traffic to become steady [default: 10m].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "rollout", help_heading = "Roll-out")]
+    pub(crate) within: Option<Duration>,
+
+    /// Simulate a balancer before several instances, replace them one after the other, and attribute each lost request.
+    /// PROFILE is kube-proxy, alb, nlb, nginx, haproxy, envoy, none, or the path of a TOML file.
+    #[arg(
+        long,
+        value_name = "PROFILE",
+        requires = "http",
+        group = "deployment",
+        conflicts_with_all = ["file", "tcp", "quick", "full", "check", "skip", "require", "repeat", "clients", "compare"],
+        help_heading = "Balancer"
+    )]
+    pub(crate) behind: Option<String>,
+    /// Number of instances [default: 2].
+    #[arg(long, value_name = "N", requires = "behind", help_heading = "Balancer")]
+    pub(crate) instances: Option<u32>,
+    /// Time before the stop signal, as a preStop hook sleeps [default: none]. The grace period includes it.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "behind", help_heading = "Balancer")]
+    pub(crate) pre_stop: Option<Duration>,
+    /// Replace the instances again with what is advised, if requests were lost.
+    #[arg(long, requires = "behind", help_heading = "Balancer")]
+    pub(crate) prove_advice: bool,
+
+    /// Ready when it prints a line with TEXT.
     #[arg(
         long,
         value_name = "TEXT",
@@ -68,10 +190,10 @@ pub(crate) struct DrillArgs {
         help_heading = "Ready when"
     )]
     pub(crate) ready_line: Option<String>,
-    /// Ready when this URL answers below 400.
+    /// Ready when URL returns a status below 400.
     #[arg(long, value_name = "URL", group = "ready", help_heading = "Ready when")]
     pub(crate) ready_url: Option<String>,
-    /// Ready when a connection is accepted here.
+    /// Ready when ADDRESS accepts a connection.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -82,74 +204,77 @@ pub(crate) struct DrillArgs {
     /// Ready when it sends READY=1 to NOTIFY_SOCKET.
     #[arg(long, group = "ready", help_heading = "Ready when")]
     pub(crate) ready_notify: bool,
-    /// How long that may take. 30s if left out.
+    /// Time limit for getting ready [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Ready when")]
     pub(crate) ready_within: Option<Duration>,
 
-    /// The signal that asks for a stop. SIGTERM if left out.
-    #[arg(long, value_name = "SIGNAL", help_heading = "The stop")]
+    /// Stop signal [default: SIGTERM].
+    #[arg(long, value_name = "SIGNAL", help_heading = "Shutdown")]
     pub(crate) signal: Option<StopSignal>,
-    /// How long the platform waits before it kills. 30s if left out.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "The stop")]
+    /// How long the platform waits before SIGKILL [default: 30s].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Shutdown")]
     pub(crate) grace: Option<Duration>,
-    /// SIGHUP means a reload.
-    #[arg(long, help_heading = "The stop")]
+    /// SIGHUP reloads the program: run the checks about it.
+    #[arg(long, help_heading = "Shutdown")]
     pub(crate) reload: bool,
-    /// It takes its listening socket from LISTEN_FDS.
-    #[arg(long, help_heading = "The stop")]
+    /// The program takes its listening socket as file descriptor 3 (LISTEN_FDS); without {port} in the command, at every start.
+    #[arg(long, help_heading = "Shutdown")]
     pub(crate) held_socket: bool,
 
-    /// A path that answers late, as in "/slow?ms={ms}"
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// A slow endpoint, e.g. "/slow?ms={ms}"
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) slow: Option<String>,
-    /// A path that streams for a second or so, and ends.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// A response that streams for about a second, and ends.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) stream: Option<String>,
-    /// A path with a large answer.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// A large response.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) large: Option<String>,
-    /// A path with server-sent events.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// Server-sent events.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) sse: Option<String>,
-    /// A path with a WebSocket.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// A WebSocket.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) ws: Option<String>,
-    /// A path that takes a body with POST.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// An endpoint that takes a body with POST.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) upload: Option<String>,
-    /// The readiness probe, a path or a URL.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// The readiness probe: a path or a URL.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) readiness: Option<String>,
-    /// The liveness probe, a path or a URL.
-    #[arg(long, value_name = "PATH", help_heading = "Paths")]
+    /// The liveness probe: a path or a URL.
+    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
     pub(crate) liveness: Option<String>,
-    /// A header of every request, as in "authorization: Bearer x"
-    #[arg(long, value_name = "HEADER", help_heading = "Paths")]
+    /// Header of every request, e.g. "authorization: Bearer x"
+    #[arg(long, value_name = "HEADER", help_heading = "Endpoints")]
     pub(crate) header: Vec<String>,
-    /// The body of every request.
-    #[arg(long, value_name = "TEXT", help_heading = "Paths")]
+    /// Body of every request.
+    #[arg(long, value_name = "TEXT", help_heading = "Endpoints")]
     pub(crate) body: Option<String>,
-    /// The method of every request. GET, or POST with a body, if left out.
-    #[arg(long, value_name = "METHOD", help_heading = "Paths")]
+    /// Method of every request [default: GET, or POST with a body].
+    #[arg(long, value_name = "METHOD", help_heading = "Endpoints")]
     pub(crate) method: Option<String>,
 
-    /// A file that must parse after every end.
-    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    /// Must be valid (JSON, TOML or NDJSON) after every exit.
+    #[arg(long, value_name = "FILE", help_heading = "State")]
     pub(crate) state_file: Option<PathBuf>,
-    /// A command that ends with 0 if the state is whole.
-    #[arg(long, value_name = "COMMAND", help_heading = "Data")]
+    /// Must exit with 0 if the state is consistent.
+    #[arg(long, value_name = "COMMAND", help_heading = "State")]
     pub(crate) state_command: Option<String>,
-    /// A command that prints what is on the books of the running program.
-    #[arg(long, value_name = "COMMAND", help_heading = "Data")]
+    /// Gives the running program work before the stop, and prints one line per item.
+    #[arg(long, value_name = "COMMAND", help_heading = "State")]
+    pub(crate) feed: Option<String>,
+    /// Prints one line per item that the program has stored; lines must survive a restart.
+    #[arg(long, value_name = "COMMAND", help_heading = "State")]
     pub(crate) ledger: Option<String>,
 
-    /// The checks that say most in half a minute.
+    /// The most important checks, under 30 s.
     #[arg(long, conflicts_with = "full", help_heading = "Checks")]
     pub(crate) quick: bool,
-    /// Everything, and more often.
+    /// All checks, more repetitions.
     #[arg(long, help_heading = "Checks")]
     pub(crate) full: bool,
-    /// Only these checks or groups.
+    /// Run only these checks or groups.
     #[arg(
         long,
         value_name = "IDS",
@@ -157,7 +282,7 @@ pub(crate) struct DrillArgs {
         help_heading = "Checks"
     )]
     pub(crate) check: Vec<String>,
-    /// Not these checks or groups.
+    /// Skip these checks or groups.
     #[arg(
         long,
         value_name = "IDS",
@@ -165,35 +290,50 @@ pub(crate) struct DrillArgs {
         help_heading = "Checks"
     )]
     pub(crate) skip: Vec<String>,
-    /// What a check demands, as in idle-keepalive=5s
+    /// Fail if one of these checks or groups is skipped.
+    #[arg(
+        long,
+        value_name = "IDS",
+        value_delimiter = ',',
+        help_heading = "Checks"
+    )]
+    pub(crate) require: Vec<String>,
+    /// Override a limit, e.g. idle-keepalive=5s
     #[arg(long, value_name = "ID=VALUE", help_heading = "Checks")]
     pub(crate) threshold: Vec<String>,
-    /// Runs every check so many times.
+    /// Repeat each check N times.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Checks")]
     pub(crate) repeat: Option<u32>,
-    /// Makes the same choices as the run that reported this seed.
+    /// Reproduce the run that reported this seed.
     #[arg(long, value_name = "N", help_heading = "Checks")]
     pub(crate) seed: Option<u64>,
-    /// How many clients a load has. 32 if left out.
+    /// Concurrent clients [default: 32].
     #[arg(long, value_name = "N", help_heading = "Checks")]
     pub(crate) clients: Option<usize>,
-    /// Names all checks and exits.
+    /// List the checks.
     #[arg(long, exclusive = true, help_heading = "Checks")]
     pub(crate) list: bool,
-    /// Explains a check and exits.
+    /// Describe a check and how to fix failures.
     #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
     pub(crate) explain: Option<String>,
 
-    /// Standard output is the report as one JSON object.
+    /// Print the report as one JSON object on standard output.
     #[arg(long, help_heading = "Reports")]
     pub(crate) json: bool,
-    /// Writes the report for a build server.
+    /// Leave the single requests out of --json.
+    #[arg(long, requires = "json", help_heading = "Reports")]
+    pub(crate) slim: bool,
+    /// Write JUnit XML for CI, one suite per target.
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) junit: Option<PathBuf>,
-    /// Writes the report as a page for a browser.
+    /// Write a self-contained HTML page, all targets in one file.
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) html: Option<PathBuf>,
-    /// Compares two reports written with --json, and drills nothing. Exit code 1 if something got worse.
+    /// Compare two reports of --json; exit code 1 on regressions.
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "file", "http", "tcp"], help_heading = "Reports")]
     pub(crate) compare: Option<Vec<PathBuf>>,
+
+    /// Be the process that ends what a drill with this mark has started, once the drill is gone.
+    #[arg(long, value_name = "MARK", hide = true, exclusive = true)]
+    pub(crate) guard: Option<String>,
 }

@@ -2,12 +2,20 @@
 
 use std::fmt::Write as _;
 
-use crate::output::{self, Ending};
+use adieu_drill::CheckInfo;
 
-pub(super) fn list() -> Ending {
+use crate::output::{self, ExitKind};
+
+fn all_checks() -> impl Iterator<Item = CheckInfo> {
+    adieu_drill::checks()
+        .chain(adieu_drill::rollout_checks())
+        .chain(adieu_drill::behind_checks())
+}
+
+pub(super) fn list() -> ExitKind {
     let mut text = String::new();
     let mut group = None;
-    for check in adieu_drill::checks() {
+    for check in all_checks() {
         if group != Some(check.group()) {
             group = Some(check.group());
             let _ = writeln!(text, "{}", check.group());
@@ -18,22 +26,22 @@ pub(super) fn list() -> Ending {
     print(&text)
 }
 
-pub(super) fn explain(id: &str) -> Ending {
+pub(super) fn explain(id: &str) -> ExitKind {
     match adieu_drill::find_check(id) {
         Ok(check) => print(&check.page()),
         Err(sentence) => {
             output::error(sentence);
-            Ending::Usage
+            ExitKind::Usage
         }
     }
 }
 
-fn print(text: &str) -> Ending {
+fn print(text: &str) -> ExitKind {
     match output::print(text) {
-        Ok(()) => Ending::Clean,
+        Ok(()) => ExitKind::Clean,
         Err(sentence) => {
             output::error(sentence);
-            Ending::Usage
+            ExitKind::Usage
         }
     }
 }

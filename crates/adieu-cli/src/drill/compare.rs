@@ -7,17 +7,17 @@ use adieu_drill::compare::Comparison;
 use adieu_drill::report::{Outcome, Report, VERSION};
 use serde_json::{Value, json};
 
-use crate::output::{self, Ending};
-use crate::show;
+use crate::output::{self, ExitKind};
+use crate::ui;
 
-pub(super) fn compare(before: &Path, after: &Path, as_json: bool) -> Ending {
+pub(super) fn compare(before: &Path, after: &Path, as_json: bool) -> ExitKind {
     let (before, after) = match (read(before), read(after)) {
         (Ok(before), Ok(after)) => (before, after),
         (before, after) => {
             for problem in [before.err(), after.err()].into_iter().flatten() {
                 output::error(problem);
             }
-            return Ending::Usage;
+            return ExitKind::Usage;
         }
     };
     let compared = match (&before.reports[..], &after.reports[..]) {
@@ -29,18 +29,18 @@ pub(super) fn compare(before: &Path, after: &Path, as_json: bool) -> Ending {
     };
     let (text, worse) = match &compared {
         Compared::One(one) if as_json => (one.to_json(), one.worse),
-        Compared::One(one) => (one.to_text(show::style()), one.worse),
+        Compared::One(one) => (one.to_text(ui::style()), one.worse),
         Compared::Several(several) if as_json => (several.to_json(), several.worse()),
         Compared::Several(several) => (several.to_text(), several.worse()),
     };
     if let Err(sentence) = output::print(&text) {
         output::error(sentence);
-        return Ending::Usage;
+        return ExitKind::Usage;
     }
     if worse {
-        Ending::Findings
+        ExitKind::Findings
     } else {
-        Ending::Clean
+        ExitKind::Clean
     }
 }
 
@@ -104,7 +104,7 @@ impl Several {
             format!(
                 "{}\n{}",
                 name.escape_debug(),
-                comparison.to_text(show::style())
+                comparison.to_text(ui::style())
             )
         });
         let alone = self

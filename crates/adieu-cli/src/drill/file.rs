@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use adieu::parse_duration;
 use adieu_drill::report::Level;
-use adieu_drill::{Ready, StopSignal, find_check, parse_duration};
+use adieu_drill::{Ready, StopSignal, find_check};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
-use super::wish::Wish;
+use super::options::DrillOptions;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -35,6 +36,7 @@ struct Table {
     tls: bool,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
     ready_line: Option<Spanned<String>>,
     ready_url: Option<Spanned<String>>,
     ready_tcp: Option<Spanned<String>>,
@@ -63,12 +65,15 @@ struct Table {
     method: Option<String>,
     state_file: Option<PathBuf>,
     state_command: Option<String>,
+    feed: Option<String>,
     ledger: Option<String>,
     level: Option<Level>,
     #[serde(default)]
     check: Vec<Spanned<String>>,
     #[serde(default)]
     skip: Vec<Spanned<String>>,
+    #[serde(default)]
+    require: Vec<Spanned<String>>,
     #[serde(default)]
     threshold: BTreeMap<Spanned<String>, Spanned<Value>>,
     repeat: Option<Spanned<u32>>,
@@ -96,7 +101,7 @@ impl Value {
 impl Table {
     /// What makes no sense in it, and where it stands.
     fn mistake(&self) -> Option<(usize, String)> {
-        for id in self.check.iter().chain(&self.skip) {
+        for id in self.check.iter().chain(&self.skip).chain(&self.require) {
             if is_group(id.get_ref()) {
                 continue;
             }
@@ -158,7 +163,7 @@ fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StopSignal>, D::E
 /// # Errors
 ///
 /// With a sentence that names file, line and column.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, Wish)>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<(String, DrillOptions)>, String> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
     let at = |offset: usize| {
@@ -183,11 +188,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Wish)>, String> {
             return Err(format!("{}: {sentence}", at(offset)));
         }
     }
-    let defaults = Wish::from(file.defaults);
+    let defaults = DrillOptions::from(file.defaults);
     let targets = file.target.into_iter().map(|table| {
         let place = at(table.span().start);
-        let wish = defaults.clone().overlaid(&Wish::from(table.into_inner()));
-        (place, wish)
+        let mut options = defaults
+            .clone()
+            .merged_with(&DrillOptions::from(table.into_inner()));
+        // A file that is checked in means the same wherever it is used from.
+        let folder = path.parent().unwrap_or(Path::new(""));
+        options.cwd = options.cwd.map(|cwd| folder.join(cwd));
+        (place, options)
     });
     Ok(targets.collect())
 }
@@ -198,7 +208,7 @@ fn is_group(word: &str) -> bool {
         .any(|group| group.name() == word)
 }
 
-impl From<Table> for Wish {
+impl From<Table> for DrillOptions {
     fn from(table: Table) -> Self {
         let plain = |it: Option<Spanned<String>>| it.map(Spanned::into_inner);
         let line = plain(table.ready_line).map(Ready::Line);
@@ -212,6 +222,7 @@ impl From<Table> for Wish {
             tcp: plain(table.tcp),
             tls: table.tls,
             env: table.env.into_iter().collect(),
+            cwd: table.cwd,
             ready: line.or(url).or(tcp).or(notify.then_some(Ready::Notify)),
             ready_within: table.ready_within,
             signal: table.signal,
@@ -231,10 +242,14 @@ impl From<Table> for Wish {
             method: table.method,
             state_file: table.state_file,
             state_command: table.state_command,
+            feed: table.feed,
             ledger: table.ledger,
             level: table.level,
             check: table.check.into_iter().map(Spanned::into_inner).collect(),
             skip: table.skip.into_iter().map(Spanned::into_inner).collect(),
+            require: (table.require.into_iter())
+                .map(Spanned::into_inner)
+                .collect(),
             threshold: table
                 .threshold
                 .into_iter()
@@ -251,7 +266,7 @@ impl From<Table> for Wish {
 mod tests {
     use super::*;
 
-    fn reading(text: &str) -> Result<Vec<(String, Wish)>, String> {
+    fn reading(text: &str) -> Result<Vec<(String, DrillOptions)>, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("drill.toml");
         fs::write(&path, text).expect("a file");
@@ -260,13 +275,13 @@ mod tests {
 
     #[test]
     fn a_target_is_stronger_than_the_defaults() {
-        let wishes = reading(
+        let targets = reading(
             "[defaults]\ngrace = \"10s\"\nlevel = \"quick\"\n[[target]]\nname = \"a\"\ncommand = [\"a\"]\n\
              [[target]]\nname = \"b\"\ngrace = \"5s\"\ncheck = [\"drain\", \"exit-code\"]\n\
              threshold = { exit-code = \"0,143\", keepalive-race = 2 }\n",
         )
         .expect("a file");
-        let [(first, a), (second, b)] = &wishes[..] else {
+        let [(first, a), (second, b)] = &targets[..] else {
             panic!("two targets");
         };
         assert_eq!(a.grace, Some(Duration::from_secs(10)));
@@ -289,15 +304,15 @@ mod tests {
             ),
             (
                 "[[target]]\ngrace = \"soon\"\n",
-                "./drill.toml:2:9: `soon` is no time",
+                "./drill.toml:2:9: `soon` is not a duration",
             ),
             (
                 "[[target]]\ncheck = [\n  \"port-fre\",\n]\n",
-                "./drill.toml:3:3: `port-fre` is no check; did you mean `port-free`?",
+                "./drill.toml:3:3: `port-fre` is not a check; did you mean `port-free`?",
             ),
             (
                 "[[target]]\nthreshold = { nope = 1 }\n",
-                "./drill.toml:2:15: `nope` is no check",
+                "./drill.toml:2:15: `nope` is not a check",
             ),
             ("[[target]]\ncommand = [\"ü\", y]\n", "./drill.toml:2:17: "),
             (
@@ -314,7 +329,7 @@ mod tests {
             ),
             (
                 "[defaults]\nthreshold = { port-free = \"soon\" }\n[[target]]\n",
-                "./drill.toml:2:27: the threshold of port-free: `soon` is no time",
+                "./drill.toml:2:27: the threshold of port-free: `soon` is not a duration",
             ),
             ("", "./drill.toml: no [[target]]"),
         ] {

@@ -1,14 +1,17 @@
 //! `adieu drill`.
 
 mod args;
+mod behind;
 mod catalogue;
 mod compare;
+mod execute;
 mod file;
-mod hold;
+mod github;
+mod options;
 mod output;
+mod rollout;
 mod run;
-mod wish;
 
 pub(crate) use args::DrillArgs;
-pub(crate) use hold::{NoReport, hold, runtime};
-pub(crate) use run::run;
+pub(crate) use execute::{NoReport, run_drill, runtime};
+pub(crate) use run::{ending, run};

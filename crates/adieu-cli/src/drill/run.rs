@@ -5,14 +5,18 @@ use std::process::ExitCode;
 use adieu_drill::report::Verdict;
 
 use super::args::DrillArgs;
-use super::hold::{hold, runtime};
-use super::wish::Wish;
-use super::{catalogue, compare, file, output as reports};
-use crate::output::{self, Ending};
-use crate::show;
+use super::execute::{NoReport, run_drill, runtime};
+use super::options::DrillOptions;
+use super::{behind, catalogue, compare, file, github, output as reports, rollout};
+use crate::output::{self, ExitKind};
 
 /// Runs the command.
 pub(crate) fn run(args: &DrillArgs) -> ExitCode {
+    #[cfg(unix)]
+    if let Some(mark) = &args.guard {
+        adieu_drill::guard::watch(mark);
+        return ExitKind::Clean.into();
+    }
     if args.list {
         return catalogue::list().into();
     }
@@ -22,99 +26,126 @@ pub(crate) fn run(args: &DrillArgs) -> ExitCode {
     if let Some([before, after]) = args.compare.as_deref() {
         return compare::compare(before, after, args.json).into();
     }
-    let wishes = match wishes(args) {
-        Ok(wishes) => wishes,
+    if let (Some(command), Some(url)) = (&args.rollout, &args.url) {
+        return rollout::run(args, command, url);
+    }
+    if let Some(profile) = &args.behind {
+        return behind::run(args, profile);
+    }
+    let targets = match targets(args) {
+        Ok(targets) => targets,
         Err(sentence) => {
             output::error(sentence);
-            return Ending::Usage.into();
+            return ExitKind::Usage.into();
         }
     };
-    drill(args, &wishes)
+    drill(args, &targets)
 }
 
 /// The drills that were asked for, in order.
-fn wishes(args: &DrillArgs) -> Result<Vec<Wish>, String> {
-    let said = Wish::of(args)?;
+fn targets(args: &DrillArgs) -> Result<Vec<DrillOptions>, String> {
+    let said = DrillOptions::of(args)?;
     // Each with the place that is to blame if it makes no sense.
-    let wishes = match &args.file {
+    let targets = match &args.file {
         None => vec![(None, said)],
         Some(path) => {
-            let mut wishes = file::read(path)?;
+            let mut targets = file::read(path)?;
             for name in &args.target {
-                if !wishes.iter().any(|(_, it)| it.name.as_ref() == Some(name)) {
+                if !targets.iter().any(|(_, it)| it.name.as_ref() == Some(name)) {
                     return Err(format!("{}: no target is named `{name}`", path.display()));
                 }
             }
             let wanted = |name: &Option<String>| {
                 name.as_ref().is_some_and(|name| args.target.contains(name))
             };
-            wishes.retain(|(_, wish)| args.target.is_empty() || wanted(&wish.name));
-            wishes
+            targets.retain(|(_, options)| args.target.is_empty() || wanted(&options.name));
+            targets
                 .into_iter()
-                .map(|(place, wish)| (Some(place), wish.overlaid(&said)))
+                .map(|(place, options)| (Some(place), options.merged_with(&said)))
                 .collect()
         }
     };
     // What makes no sense is said before the first one runs.
-    for (place, wish) in &wishes {
+    for (place, options) in &targets {
         let place = place.as_ref().map(|it| format!("{it}: "));
-        let named = wish.name.as_ref().filter(|_| place.is_some());
+        let named = options.name.as_ref().filter(|_| place.is_some());
         let named = named.map(|name| format!("target {name}: "));
         let (place, named) = (place.unwrap_or_default(), named.unwrap_or_default());
-        wish.drill()
+        options
+            .drill()
             .validate()
             .map_err(|cannot| format!("{place}{named}{cannot}"))?;
     }
-    reports::check(args, wishes.len())?;
-    Ok(wishes.into_iter().map(|(_, wish)| wish).collect())
+    reports::check(args)?;
+    Ok(targets.into_iter().map(|(_, options)| options).collect())
 }
 
-fn drill(args: &DrillArgs, wishes: &[Wish]) -> ExitCode {
+fn drill(args: &DrillArgs, targets: &[DrillOptions]) -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(reason) => return reason.say(),
     };
     let mut held = Vec::new();
-    for (wish, number) in wishes.iter().zip(1..) {
-        let drill = wish.drill().progress(show::Bars::new());
-        let report = match hold(&runtime, drill) {
-            Ok(report) => report,
-            Err(reason) => {
-                let name = wish.drill().target_name();
-                // Whoever reads it has an object also now, and what was held before is not lost.
-                if args.json
-                    && let Err(sentence) = reports::json_so_far(&held, &name, &reason.to_string())
-                {
-                    // The code is that of the reason.
-                    output::error(sentence);
-                }
-                return match wishes {
-                    [_] => reason.say(),
-                    _ => reason.of_target(&name).say(),
-                };
-            }
+    for options in targets {
+        let name = options.drill().target_name();
+        let (report, cut_short) = match run_drill(&runtime, options.drill()) {
+            Ok(report) => (Some(report), None),
+            // What was judged before a signal is not lost.
+            Err(NoReport::Interrupted(signal, so_far)) => (
+                so_far.map(|it| *it),
+                Some(NoReport::Interrupted(signal, None)),
+            ),
+            Err(reason) => (None, Some(reason)),
         };
-        let told = if args.json {
-            Ok(())
-        } else {
-            reports::text(&report)
+        let report = report.map(|report| if args.slim { report.slim() } else { report });
+        let told = match &report {
+            Some(report) if !args.json => reports::text(report),
+            _ => Ok(()),
         };
+        if let Some(report) = &report {
+            github::annotate(report);
+        }
+        held.extend(report);
         // A page can be written though standard output cannot.
-        let written = reports::files(args, &report, number, wishes.len());
+        let written = match held.is_empty() {
+            true => Ok(()),
+            false => reports::files(args, &held),
+        };
+        if let Some(reason) = cut_short {
+            // Whoever reads it has an object also now, and what was held before is not lost.
+            let so_far = match args.json {
+                true => reports::json_so_far(&held, &name, &reason.to_string()),
+                false => Ok(()),
+            };
+            if let Err(sentence) = told.and(written).and(so_far) {
+                // The code is that of the reason.
+                output::error(sentence);
+            }
+            return match targets {
+                [_] => reason.say(),
+                _ => reason.of_target(&name).say(),
+            };
+        }
         if let Err(sentence) = told.and(written) {
             output::error(sentence);
-            return Ending::Usage.into();
+            return ExitKind::Usage.into();
         }
-        held.push(report);
     }
+    reports::tell_files(args);
     if args.json
         && let Err(sentence) = reports::json(&held)
     {
         output::error(sentence);
-        return Ending::Usage.into();
+        return ExitKind::Usage.into();
     }
-    if held.iter().any(|report| report.verdict == Verdict::Failed) {
-        return Ending::Findings.into();
+    ending(Verdict::of_all(held.iter().map(|report| report.verdict))).into()
+}
+
+/// With what code a drill of this verdict ends.
+pub(crate) const fn ending(verdict: Verdict) -> ExitKind {
+    match verdict {
+        Verdict::Passed => ExitKind::Clean,
+        Verdict::Failed => ExitKind::Findings,
+        Verdict::NotJudged => ExitKind::NotJudged,
     }
-    Ending::Clean.into()
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Statuses, Target};
 
-/// Ask a service how it is: exit 0 if it is well, 1 if not, 2 if the question makes no sense.
+/// HTTP or TCP health check for containers without curl: exit 0 healthy, 1 unhealthy, 2 usage.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 examples:
@@ -17,16 +17,16 @@ examples:
 in a Dockerfile:
   HEALTHCHECK CMD [\"adieu\", \"health\", \"http://127.0.0.1:8080/livez\"]")]
 pub(crate) struct HealthArgs {
-    /// What to ask: http://host:port/path, or unix:/path/of.socket:/path
+    /// http://HOST:PORT/PATH, or unix:/PATH/OF.SOCKET:/PATH
     #[arg(required_unless_present = "tcp", conflicts_with = "tcp")]
     url: Option<String>,
-    /// Only connect to host:port or unix:/path/of.socket, and ask nothing
+    /// Only connect to HOST:PORT or unix:/PATH/OF.SOCKET
     #[arg(long, value_name = "ADDR", conflicts_with = "status")]
     tcp: Option<String>,
-    /// How long the answer may take, in all
+    /// Time limit for the whole check
     #[arg(long, default_value = "3s", value_parser = time_out)]
     pub(super) timeout: Duration,
-    /// Which answers are good ones, as in 200-299 or 200,204
+    /// Healthy statuses, e.g. 200-299 or 200,204
     #[arg(long, default_value = "200-299")]
     pub(super) status: Statuses,
 }
@@ -45,7 +45,7 @@ impl HealthArgs {
 fn time_out(text: &str) -> Result<Duration, String> {
     let time = adieu::parse_duration(text).map_err(|invalid| invalid.to_string())?;
     if time.is_zero() {
-        return Err("no answer comes in no time: give at least 1ms".to_owned());
+        return Err("the timeout must be at least 1ms".to_owned());
     }
     Ok(time)
 }

@@ -19,14 +19,14 @@ pub(crate) use ask::{Unhealthy, ask};
 pub(crate) use status::Statuses;
 pub(crate) use target::Target;
 
-use crate::output::{self, Ending};
+use crate::output::{self, ExitKind};
 
 pub(crate) fn run(args: HealthArgs) -> ExitCode {
     let target = match args.target() {
         Ok(target) => target,
         Err(problem) => {
             output::error(problem);
-            return Ending::Usage.into();
+            return ExitKind::Usage.into();
         }
     };
     let (timeout, statuses) = (args.timeout, args.status);
@@ -43,8 +43,8 @@ pub(crate) fn run(args: HealthArgs) -> ExitCode {
         Err(error) => Err(Unhealthy::Broken(error.to_string())),
     };
     let ending = match &answer {
-        Ok(_) => Ending::Clean,
-        Err(_) => Ending::Findings,
+        Ok(_) => ExitKind::Clean,
+        Err(_) => ExitKind::Findings,
     };
     // Nobody may be there to read it; the exit code is the answer.
     let _ = match answer {

@@ -41,13 +41,13 @@ impl Target {
         }
         if after_scheme(text, "https:").is_some() {
             return Err(
-                "https is not spoken here: ask a port that speaks http, or only connect with --tcp"
+                "https is not supported: use a port that speaks http, or only connect with --tcp"
                     .to_owned(),
             );
         }
         let Some(rest) = after_scheme(text, "http://") else {
             return Err(format!(
-                "`{}` is no URL to ask: it begins with http:// or unix:/",
+                "`{}` is not a URL: it begins with http:// or unix:/",
                 without_secrets(text)
             ));
         };
@@ -72,6 +72,15 @@ impl Target {
                 path: sendable(path)?,
             }),
         })
+    }
+
+    /// Where it is, as in `127.0.0.1:8080` or `/run/orders.sock`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn place(&self) -> std::borrow::Cow<'_, str> {
+        match &self.place {
+            Place::Tcp(address) => address.into(),
+            Place::Unix(path) => path.to_string_lossy(),
+        }
     }
 
     /// `host:port` or `unix:/path/of.socket`, only to connect to.

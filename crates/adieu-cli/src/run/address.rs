@@ -7,11 +7,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) at: SocketAddress,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SocketAddress {
     Tcp(String),
     Unix(PathBuf),
 }
@@ -21,7 +21,7 @@ impl Address {
         let mut all: Vec<Self> = Vec::new();
         for text in texts {
             let address = Self::parse(text)?;
-            if !text.ends_with(":0") && all.iter().any(|it| it.place == address.place) {
+            if !text.ends_with(":0") && all.iter().any(|it| it.at == address.at) {
                 return Err(format!("--listen {text}: the same socket twice"));
             }
             all.push(address);
@@ -30,18 +30,20 @@ impl Address {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let (name, place) = text.split_once('=').unwrap_or(("", text));
+        let (name, address) = text.split_once('=').unwrap_or(("", text));
         let is_name = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
         if !name.chars().all(is_name) || (name.is_empty() && text.starts_with('=')) {
             return Err(format!(
                 "--listen {text}: a name has letters, digits and -_. only"
             ));
         }
-        let place = if let Some(path) = place.strip_prefix("unix:").filter(|it| it.starts_with('/'))
+        let at = if let Some(path) = address
+            .strip_prefix("unix:")
+            .filter(|it| it.starts_with('/'))
         {
-            Place::Unix(path.into())
-        } else if let Some(address) = place.strip_prefix("tcp:").filter(|it| has_port(it)) {
-            Place::Tcp(address.to_owned())
+            SocketAddress::Unix(path.into())
+        } else if let Some(address) = address.strip_prefix("tcp:").filter(|it| has_port(it)) {
+            SocketAddress::Tcp(address.to_owned())
         } else {
             return Err(format!(
                 "--listen {text}: give tcp:host:port or unix:/path, as in tcp:0.0.0.0:8000"
@@ -49,8 +51,27 @@ impl Address {
         };
         Ok(Self {
             name: name.to_owned(),
-            place,
+            at,
         })
+    }
+}
+
+impl Address {
+    /// Whether a client that connects to this place, `host:port` or a path, reaches this socket.
+    pub(super) fn is_at(&self, place: &str) -> bool {
+        let address = match &self.at {
+            SocketAddress::Unix(path) => return path.to_str() == Some(place),
+            SocketAddress::Tcp(address) => address,
+        };
+        let (Some((ours, port)), Some((host, theirs))) =
+            (address.rsplit_once(':'), place.rsplit_once(':'))
+        else {
+            return false;
+        };
+        let is_everywhere = ["0.0.0.0", "[::]"].contains(&ours);
+        let is_here =
+            |host: &str| host.starts_with("127.") || ["localhost", "[::1]"].contains(&host);
+        port == theirs && (is_everywhere || ours == host || (is_here(ours) && is_here(host)))
     }
 }
 
@@ -63,19 +84,20 @@ pub(super) fn has_port(address: &str) -> bool {
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.place {
-            Place::Tcp(address) => write!(f, "tcp:{address}"),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        match &self.at {
+            SocketAddress::Tcp(address) => write!(f, "tcp:{address}"),
+            SocketAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
-/// Why nobody can listen there, and what to do.
+/// Why the address cannot be listened on, and what to do.
 pub(super) fn explain(address: &Address, error: &io::Error) -> String {
-    let is_file = matches!(address.place, Place::Unix(_));
+    let is_file = matches!(address.at, SocketAddress::Unix(_));
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "somebody else does already; end it, or choose another address".to_owned()
+            "the address is already in use; stop the other process, or choose another address"
+                .to_owned()
         }
         io::ErrorKind::AlreadyExists => {
             "a file is there that is no socket, and is left alone; choose another path".to_owned()

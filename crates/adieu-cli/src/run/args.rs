@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-/// Run a program with a life cycle: signals, descendants, health, restarts, a stop that loses nothing.
+/// Run a command with graceful shutdown: PID 1, signal forwarding, health port, zero-downtime restarts.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "adieu run [OPTIONS] [--] COMMAND...",
@@ -14,91 +14,120 @@ use clap::{Args, ValueEnum};
 examples:
   adieu run -- uvicorn shop:app
   adieu run --pre-stop 5s --grace 25s --health 8080 --probe-http http://127.0.0.1:8000/ -- ./server
-  adieu run --listen tcp:0.0.0.0:8000 -- uvicorn shop:app --fd 3     (SIGHUP: the next version, nothing lost)
+  adieu run --listen tcp:0.0.0.0:8000 -- uvicorn shop:app --fd 3     (SIGHUP: zero-downtime restart)
   adieu run --signal term=quit -- nginx -g 'daemon off;'
 
-exit code: that of the command, or 128 + the signal that ended it; 125 adieu run itself failed, 126 the command
-cannot be executed, 127 there is no such command, 2 usage"
+New connections and those in the accept queue are not lost. Keep-alive connections are closed by the command: a request
+that a client sends on one at that moment is lost unless the client repeats it.
+
+exit code: that of the command, or 128 + the signal that ended it; 1 if --restart always gave up after exits with 0, 125
+adieu run itself failed, 126 the command cannot be executed, 127 there is no such command, 2 usage"
 )]
 pub(crate) struct RunArgs {
-    /// The whole time of a stop; then SIGKILL to everything. 25s if left out, in a plain container 8s
+    /// Grace period; SIGKILL afterwards [default: 25s, in a plain container 8s] [env: ADIEU_GRACE]
     // Or ADIEU_GRACE, which is read elsewhere: beside this option it is the command's.
     #[arg(long, value_name = "TIME", help_heading = STOP)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) grace: Option<Duration>,
-    /// Go on as before for so long once readiness is off; part of the grace [default: 5s in Kubernetes, none elsewhere]
+    /// Keep serving this long after readiness turns off (lame-duck period); counts toward --grace [default: 5s in Kubernetes, else 0s]
     #[arg(long, value_name = "TIME", help_heading = STOP)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) pre_stop: Option<Duration>,
-    /// Pass a signal on as another, as in term=quit; `none` keeps it from the command
+    /// Forward FROM as TO, e.g. term=quit; TO may be `none`
     #[arg(long = "signal", value_name = "FROM=TO", help_heading = STOP)]
     pub(super) signals: Vec<String>,
-    /// Pass signals on to the whole process group, not to the command alone
-    #[arg(long, help_heading = STOP)]
+    /// Signal the whole process group instead of the command only
+    #[arg(long, short, help_heading = STOP)]
     pub(super) group: bool,
-    /// Do not hide the listening sockets before the command hears of the stop
+    /// Where this runs: cloud-run, container, ecs, fly, kubernetes, nomad, plain, systemd. Sets the defaults of --grace and
+    /// --pre-stop; on fly and nomad a SIGINT reaches the command as SIGTERM [default: detected]
+    #[arg(long, value_name = "PLATFORM", help_heading = STOP)]
+    pub(super) platform: Option<String>,
+    /// Do not drain the accept queue before forwarding the stop signal
     #[arg(long, help_heading = STOP)]
     pub(super) no_cloak: bool,
 
-    /// Open a socket once and hand it to the command as LISTEN_FDS, as in tcp:0.0.0.0:8000, unix:/run/a.sock or
-    /// api=tcp:127.0.0.1:8000; SIGHUP then starts the next version on it
+    /// Bind here and pass the socket to the command as LISTEN_FDS: [NAME=]tcp:HOST:PORT or [NAME=]unix:PATH; SIGHUP then
+    /// restarts without downtime
     #[arg(long, value_name = "SOCKET", help_heading = SOCKETS)]
     pub(super) listen: Vec<String>,
-    /// Start the next version, as for SIGHUP, when something changes here
+    /// Also restart when something changes at PATH
     #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     pub(super) watch: Vec<PathBuf>,
-    /// When the command counts as started: start, accept (it waits for connections on a socket of --listen), notify
-    /// (it says READY=1), probe, or a time it must live for, as in 2s. With a probe that is it, else accept with
-    /// --listen, else start
+    /// When a process counts as ready: start, accept (on a socket of --listen), notify (READY=1), probe, or a time such as
+    /// 2s [default: accept with --listen, probe with a probe, both with both, else start]
     #[arg(long, value_name = "WHEN", help_heading = SOCKETS)]
     pub(super) ready: Option<String>,
-    /// How long it may take to get ready
+    /// Give up on a new process that is not ready by then
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = SOCKETS)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) ready_timeout: Duration,
 
-    /// Answer /livez, /readyz and /health here, as in 127.0.0.1:8080 or 8080
+    /// Serve /livez, /readyz and /health here; a bare port binds 127.0.0.1, in Kubernetes every address of the pod
     #[arg(long, value_name = "ADDR", help_heading = HEALTH)]
     pub(super) health: Option<String>,
-    /// Ready if this URL answers with a good status
+    /// Ready only if this URL returns 2xx
     #[arg(long, value_name = "URL", help_heading = HEALTH)]
     pub(super) probe_http: Option<String>,
-    /// Ready if this address accepts connections
+    /// Ready only if this address accepts a connection
     #[arg(long, value_name = "ADDR", help_heading = HEALTH)]
     pub(super) probe_tcp: Option<String>,
-    /// Ready if this command, for `sh -c`, ends with 0
+    /// Ready only if `sh -c COMMAND` exits with 0
     #[arg(long, value_name = "COMMAND", help_heading = HEALTH)]
     pub(super) probe_command: Option<String>,
-    /// How long a probe may take
+    /// Time limit for each probe
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = HEALTH)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) probe_timeout: Duration,
-    /// The command must send WATCHDOG=1 to NOTIFY_SOCKET at least so often, or it is aborted
+    /// Abort (SIGABRT) the command if it sends no WATCHDOG=1 to NOTIFY_SOCKET for TIME
     #[arg(long, value_name = "TIME", help_heading = HEALTH)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) watchdog: Option<Duration>,
 
-    /// Start the command again when it has ended
+    /// Restart the command when it has exited
     #[arg(long, value_enum, default_value = "never", value_name = "WHEN", help_heading = AGAIN)]
     pub(super) restart: RestartWhen,
-    /// How many new starts within the window are borne; 5 if left out
+    /// Maximum restarts within --restart-window [default: 5]
     #[arg(long, value_name = "COUNT", help_heading = AGAIN)]
     pub(super) restart_limit: Option<u32>,
-    /// The window; 60s if left out
+    /// The window of --restart-limit [default: 60s]
     #[arg(long, value_name = "TIME", help_heading = AGAIN)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) restart_window: Option<Duration>,
-    /// The delay before the first new start; it doubles, up to 30s. 100ms if left out
+    /// Delay before the first restart; doubles up to 30s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = AGAIN)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) restart_delay: Option<Duration>,
 
-    /// Write the report there as JSON
+    /// Write the shutdown report as JSON [env: ADIEU_REPORT]
     #[arg(long, value_name = "FILE", env = "ADIEU_REPORT", hide_env = true, help_heading = OUTPUT)]
     pub(super) report: Option<PathBuf>,
-    /// Say nothing but what went wrong
+    /// Log warnings and errors only
     #[arg(long, short, help_heading = OUTPUT)]
     pub(super) quiet: bool,
+
+    /// Also exit with 0 if the command exits with this code, as in 143; may be given again
+    #[arg(long = "success-code", short = 'e', value_name = "CODE", help_heading = INIT)]
+    pub(super) success_codes: Vec<u8>,
+    /// Send this signal to adieu when its parent process ends
+    #[arg(long, short, value_name = "SIGNAL", help_heading = INIT)]
+    pub(super) parent_death_signal: Option<String>,
+    /// Log every orphaned process that is reaped
+    #[arg(long, short, help_heading = INIT)]
+    pub(super) warn_reaped: bool,
+    /// --signal in dumb-init's spelling, as in 15:3; to 0 keeps the signal from the command
+    #[arg(long, short, value_name = "FROM:TO", help_heading = INIT)]
+    pub(super) rewrite: Vec<String>,
+    // What these ask for is always so.
+    /// Accepted without effect: orphans are always reaped
+    #[arg(short = 's', hide = true)]
+    pub(super) subreaper: bool,
+    /// Accepted without effect, unless with --group: signals go to the command alone
+    #[arg(long, short = 'c', hide = true, conflicts_with = "group")]
+    pub(super) single_child: bool,
+    /// Accepted without effect: every step is logged
+    #[arg(long, short, hide = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub(super) verbose: u8,
 
     /// The command and its arguments
     // With `--` before it or without: its own options come after its name.
@@ -106,11 +135,12 @@ pub(crate) struct RunArgs {
     pub(super) command: Vec<OsString>,
 }
 
-const STOP: &str = "The stop";
-const SOCKETS: &str = "The next version without a gap";
+const STOP: &str = "Shutdown";
+const SOCKETS: &str = "Zero-downtime restarts";
 const HEALTH: &str = "Health";
-const AGAIN: &str = "Restarts after an end";
+const AGAIN: &str = "Restart on exit";
 const OUTPUT: &str = "Output";
+const INIT: &str = "As an init (the short options are those of tini and dumb-init)";
 
 // Without words for each: `--help` stays on one screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

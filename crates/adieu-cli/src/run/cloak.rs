@@ -15,97 +15,103 @@ use rustix::net::sockopt::socket_domain;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tokio::time::Instant;
 
-use super::{descendants, log, queues, sockets, sys};
+use super::backlog::{self, ProcSockets};
+use super::{log, procfs, sockets, sys};
 
 /// Quiet means no connection in any queue for so long: longer than most round trips, because the last step of a
 /// handshake may still be on its way.
 const QUIET: Duration = Duration::from_millis(150);
-/// A server that has taken nobody out of its queue for so long may be stuck. At least: where there is more time, one
-/// that is slow is not mistaken for it, see [`until_quiet`].
+/// A server that has accepted no connection for so long may be stuck. A lower bound: with a longer grace period a slow
+/// server has more time, see [`until_quiet`].
 const STUCK: Duration = Duration::from_secs(1);
-/// How often the queue is looked at; nobody tells when it is empty.
+/// How often the queue is looked at: the kernel has no event for an empty one.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How much of a table is read at once.
 const READ: usize = 64 * 1_024;
 
 /// Listening sockets that are hidden.
-pub(super) struct Cloaked {
+pub(super) struct CloakedSockets {
     sockets: Vec<OwnedFd>,
+    /// Those of which we have no copy.
+    listed: ProcSockets,
     had_traffic: bool,
 }
 
 /// Hides our own sockets, and those that these processes listen on; not those that were lent to us, whose owner
 /// would have them back deaf.
-pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> Cloaked {
+pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> CloakedSockets {
     let known: HashSet<u64> = own
         .iter()
         .filter_map(|socket| sockets::inode(socket.as_fd()))
         .chain(lent.iter().copied())
         .collect();
     let found = listening(&known, below, Table::read);
+    let (listed, denied) = hide_traced(found.inaccessible);
     let had_traffic = found.had_traffic;
-    let count = found.sockets.len();
+    let count = found.sockets.len() + listed.len();
     let sockets: Vec<OwnedFd> = own
         .into_iter()
         .chain(found.sockets)
         .filter(|socket| is_hidden(socket.as_fd()))
         .collect();
-    if let Some((pid, error)) = found.denied {
-        log::info(format_args!(
-            "the listening sockets of {} ({pid}) cannot be hidden ({error}): connections that wait in their queues \
-             are the command's to accept",
-            descendants::name(pid)
+    if let Some(Inaccessible { pid, why, .. }) = denied {
+        log::warn(format_args!(
+            "the listening sockets of {} ({pid}) cannot be hidden ({why}): connections that wait in their queues \
+             are lost if the command does not accept them",
+            procfs::name(pid)
         ));
     }
-    if !sockets.is_empty() {
-        let plural = if sockets.len() == 1 { "" } else { "s" };
+    let hidden = sockets.len() + listed.len();
+    if hidden > 0 {
+        let plural = if hidden == 1 { "" } else { "s" };
         log::info(format_args!(
-            "{} listening socket{plural} hidden ({count} of the command's own)",
-            sockets.len()
+            "{hidden} listening socket{plural} hidden ({count} of the command's own)"
         ));
     }
-    Cloaked {
+    CloakedSockets {
         sockets,
+        listed,
         had_traffic,
     }
 }
 
-/// Nobody comes to a Unix socket of ours any more: its file is gone.
+/// No client reaches a Unix socket of ours any more: its file is gone.
 fn is_hidden(socket: BorrowedFd<'_>) -> bool {
     let is_unix = socket_domain(socket).is_ok_and(|it| it == AddressFamily::UNIX);
     is_unix || (sys::queue(socket).is_ok() && sys::cloak(socket).is_ok())
 }
 
-impl Cloaked {
+impl CloakedSockets {
     /// Completes when the queues have been quiet, at once if there was no traffic. Cancel-safe.
-    pub(super) async fn quiet(&self, most: Duration) {
+    pub(super) async fn drained(&self, most: Duration) {
         let waiting = || {
-            let queues = self.sockets.iter().map(|it| queues::waiting(it.as_fd()));
-            queues.sum()
+            let queues = self.sockets.iter().map(|it| backlog::len(it.as_fd()));
+            queues.sum::<u32>() + self.listed.waiting()
         };
-        if !self.sockets.is_empty() && (self.had_traffic || waiting() > 0) {
+        let is_any = !self.sockets.is_empty() || self.listed.len() > 0;
+        if is_any && (self.had_traffic || waiting() > 0) {
             say_left(until_quiet(waiting, most).await);
         }
     }
 }
 
-/// Nobody is to search for what became of them.
+/// Logs the connections that are still queued: they may be reset.
 fn say_left(count: u32) {
     match count {
         0 => {}
-        1 => log::warn("1 connection still waits to be accepted; the command is told all the same"),
+        1 => log::warn("1 connection is still in the accept queue; sending the stop signal anyway"),
         _ => log::warn(format_args!(
-            "{count} connections still wait to be accepted; the command is told all the same"
+            "{count} connections are still in the accept queue; sending the stop signal anyway"
         )),
     }
 }
 
-/// Completes when nobody has been waiting for long enough, when the server seems to be stuck, or when it has taken as much
-/// time as it may. Says how many wait still. Cancel-safe.
+/// Completes when the queue has been empty for long enough, when the server seems to be stuck, or when the time is up.
+/// Gives back how many connections wait still. Cancel-safe.
 ///
-/// A server on a busy machine, or one that takes seconds for each request, is slow to empty its queue and not stuck: one
-/// that was seen to take somebody has all the time there is. One that hangs takes nobody, and half of the time tells.
+/// A server on a busy machine, or one that takes seconds for each request, is slow to empty its queue and not stuck:
+/// one that was seen to accept has all the time there is. One that hangs accepts none, and half of the time shows it.
 pub(super) async fn until_quiet(waiting: impl Fn() -> u32, most: Duration) -> u32 {
     let begun = Instant::now();
     let stuck = STUCK.max(most / 2);
@@ -129,14 +135,42 @@ pub(super) async fn until_quiet(waiting: impl Fn() -> u32, most: Duration) -> u3
 struct Found {
     sockets: Vec<OwnedFd>,
     had_traffic: bool,
-    denied: Option<(u32, io::Error)>,
+    inaccessible: Vec<Inaccessible>,
 }
 
-/// Takes the sockets that these processes listen on, except those we know. Also says whether any socket that listens has
-/// had a connection lately.
+/// The sockets of a process that we could not take: number and inode of each, and why.
+struct Inaccessible {
+    pid: u32,
+    sockets: Vec<(i32, u64)>,
+    why: io::Error,
+}
+
+/// Has each process hide its sockets itself, which we trace for that. Also gives back the one that it did not work for.
+fn hide_traced(mut inaccessible: Vec<Inaccessible>) -> (ProcSockets, Option<Inaccessible>) {
+    let mut listed = ProcSockets::default();
+    for process in &mut inaccessible {
+        process.sockets.retain(|(_, inode)| !listed.has(*inode));
+        if process.sockets.is_empty() {
+            continue;
+        }
+        match sys::trace::hide(process.pid, &process.sockets) {
+            Ok(hidden) => listed.add(process.pid, hidden),
+            // The first reason is the one to do something about.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(error) => process.why = error,
+        }
+    }
+    // What one process denies, another may have given.
+    let is_left = |process: &Inaccessible| process.sockets.iter().any(|(_, it)| !listed.has(*it));
+    let left = inaccessible.into_iter().find(is_left);
+    (listed, left)
+}
+
+/// Takes the sockets that these processes listen on, except those we know. Also says whether any socket that listens
+/// has had a connection lately.
 ///
-/// The table of a namespace is read for a process that has a socket, and once: it is as long as there are connections on
-/// the machine, whosever they are.
+/// The table of a namespace is read for a process that has a socket, and once: it is as long as there are connections
+/// on the machine, whosever they are.
 fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Table) -> Found {
     let mut found = Found::default();
     let mut taken = known.clone();
@@ -149,7 +183,7 @@ fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Tabl
         let namespace = fs::read_link(format!("/proc/{pid}/ns/net"));
         let namespace = namespace.map_or_else(|_| pid.to_string(), |it| it.display().to_string());
         let table = tables.entry(namespace).or_insert_with(|| read(pid));
-        let mut pidfd = None;
+        let (mut pidfd, mut inaccessible, mut why) = (None, Vec::new(), None);
         for (number, inode) in sockets {
             let Some(port) = table.listening.get(&inode) else {
                 continue;
@@ -162,17 +196,68 @@ fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Tabl
                 Ok(socket) => found.sockets.push(socket),
                 Err(error) => {
                     taken.remove(&inode);
-                    found.denied = Some((pid, error));
+                    inaccessible.push((number, inode));
+                    why = Some(error);
                 }
             }
         }
+        if let Some(why) = why {
+            found.inaccessible.push(Inaccessible {
+                pid,
+                sockets: inaccessible,
+                why,
+            });
+        }
     }
     // What one process denies, another may have given.
-    let all_taken = |table: &Table| table.listening.keys().all(|inode| taken.contains(inode));
-    if tables.values().all(all_taken) {
-        found.denied = None;
+    for process in &mut found.inaccessible {
+        process.sockets.retain(|(_, inode)| !taken.contains(inode));
     }
     found
+}
+
+/// Why the sockets of a command could not be hidden at a stop, if that can be seen at its start; with what to do.
+pub(super) fn warning(pid: u32, name: &str) -> Option<String> {
+    if !procfs::is_mounted() {
+        return Some(format!(
+            "/proc shows other processes than those of this namespace: the listening sockets of {name} cannot be found \
+             and hidden at a stop, and connections in their queues are lost. Mount it anew, as with unshare \
+             --mount-proc; or {}",
+            remedy(name)
+        ));
+    }
+    let refused = match take(pid, 0, &mut None) {
+        Ok(_) => return None,
+        Err(error) => error,
+    };
+    // It may have no such descriptor, and may have ended.
+    let is_about_it = [Some(libc::EPERM), Some(libc::EACCES), Some(libc::ENOSYS)];
+    if !is_about_it.contains(&refused.raw_os_error()) {
+        return None;
+    }
+    match sys::trace::is_possible(pid) {
+        Ok(()) => None,
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => None,
+        Err(_) => Some(format!(
+            "the listening sockets of {name} cannot be hidden at a stop here (pidfd_getfd: {refused}): connections in \
+             their queues are lost. Allow it, as with docker run --cap-add SYS_PTRACE; or {}",
+            remedy(name)
+        )),
+    }
+}
+
+/// What works everywhere.
+fn remedy(name: &str) -> String {
+    let command = match name {
+        "uvicorn" => "uvicorn … --fd 3",
+        "gunicorn" => "gunicorn …` (without --bind: it takes the socket by LISTEN_FDS) `",
+        "hypercorn" => "hypercorn … --bind fd://3",
+        _ => "COMMAND",
+    };
+    format!(
+        "have adieu open the socket: `adieu run --listen tcp:0.0.0.0:8000 -- {command}` (docs/run.md says how each server \
+         takes it). A command that listens on no TCP port: --no-cloak"
+    )
 }
 
 fn take(pid: u32, number: i32, pidfd: &mut Option<OwnedFd>) -> io::Result<OwnedFd> {
@@ -215,29 +300,52 @@ impl Table {
             let Ok(file) = fs::File::open(format!("/proc/{pid}/net/{name}")) else {
                 continue;
             };
-            // Line by line: a busy machine has a hundred thousand of them.
-            let mut file = BufReader::with_capacity(READ, file);
-            let mut line = String::new();
-            while file.read_line(&mut line).is_ok_and(|count| count > 0) {
-                table.add(&line);
-                line.clear();
-            }
+            table.read_from(BufReader::with_capacity(READ, file));
         }
         table
     }
 
+    /// Reads one file: first come the sockets that listen, then the connections, of which a busy machine has a hundred
+    /// thousand. Ends as soon as every port that this file has a listener for is known to be busy.
+    fn read_from(&mut self, mut file: impl BufRead) {
+        let mut silent: HashSet<u16> = HashSet::new();
+        let mut line = String::new();
+        while file.read_line(&mut line).is_ok_and(|count| count > 0) {
+            match self.add(&line) {
+                Some(Line::Listener(port)) => {
+                    silent.insert(port);
+                }
+                Some(Line::Connection(port)) => {
+                    silent.remove(&port);
+                    if silent.is_empty() {
+                        return;
+                    }
+                }
+                None => {}
+            }
+            line.clear();
+        }
+    }
+
     /// A line as in `0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 1 …`.
-    fn add(&mut self, line: &str) -> Option<()> {
+    fn add(&mut self, line: &str) -> Option<Line> {
         const LISTEN: &str = "0A";
         let mut words = line.split_ascii_whitespace().skip(1);
         let port = u16::from_str_radix(words.next()?.rsplit_once(':')?.1, 16).ok()?;
         if words.nth(1)? == LISTEN {
             self.listening.insert(words.nth(5)?.parse().ok()?, port);
+            Some(Line::Listener(port))
         } else {
             self.busy.insert(port);
+            Some(Line::Connection(port))
         }
-        Some(())
     }
+}
+
+/// What a line of a table is about, with the local port.
+enum Line {
+    Listener(u16),
+    Connection(u16),
 }
 
 #[cfg(test)]
@@ -258,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_has_its_time_as_long_as_somebody_takes_from_it() {
+    async fn a_queue_has_its_time_as_long_as_the_server_accepts() {
         let (second, long) = (Duration::from_secs(1), Duration::from_secs(60));
         let near = |(took, left): (Duration, u32), wanted: Duration, given_up: u32| {
             assert!(took.abs_diff(wanted) <= LOOK * 3, "{took:?}");
@@ -270,7 +378,7 @@ mod tests {
         near(waits(32, slow, long).await, slow * 32 + QUIET, 0);
         near(waits(4, second * 9, long).await, second * 36 + QUIET, 0);
         near(waits(4, second * 29, long).await, long, 2);
-        // One that takes nobody is told while there is time, and at once where there is little of it.
+        // A server that accepts none is signalled while there is time, and at once where there is little of it.
         near(waits(32, long, long).await, long / 2, 32);
         near(waits(32, long, second * 3 / 2).await, STUCK, 32);
         near(waits(32, slow, second).await, second, 27);
@@ -323,5 +431,44 @@ mod tests {
         }
         assert_eq!(table.listening, HashMap::from([(12345, 8080)]));
         assert_eq!(table.busy, HashSet::from([8080]));
+    }
+
+    #[test]
+    fn a_table_is_read_until_each_listening_port_is_known_to_be_busy() {
+        let listener = |port, inode| {
+            format!(
+                "0: 0100007F:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0\n"
+            )
+        };
+        let connection = |port| {
+            format!(
+                "1: 0100007F:{port:04X} 0100007F:8000 06 00000000:00000000 03:00000000 00000000 0 0 0 3 0\n"
+            )
+        };
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue\n".to_owned();
+        let decided = [
+            head,
+            listener(80, 1),
+            listener(81, 2),
+            connection(81),
+            connection(80),
+        ]
+        .concat();
+        let text = [decided.clone(), connection(82).repeat(1_000)].concat();
+        let mut rest = text.as_bytes();
+        let mut table = Table::default();
+        table.read_from(&mut rest);
+        assert_eq!(table.busy, HashSet::from([80, 81]));
+        assert_eq!(rest.len(), text.len() - decided.len());
+        // That a port has no connection is known at the end of the file.
+        let text = [listener(83, 3), connection(82).repeat(10)].concat();
+        let mut rest = text.as_bytes();
+        table.read_from(&mut rest);
+        assert!(rest.is_empty());
+        // Without a listener there is nothing to find out.
+        let text = connection(82).repeat(10);
+        let mut rest = text.as_bytes();
+        table.read_from(&mut rest);
+        assert_eq!(rest.len(), text.len() - connection(82).len());
     }
 }

@@ -5,9 +5,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use super::command::Command;
-use super::family::Process;
 use super::log;
-use super::notify::{Ear, NotifySocket};
+use super::notify::NotifySocket;
+use super::process_tree::Process;
 use super::service::Shared;
 
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub(super) struct Generation {
     pub(super) process: Process,
     /// Which set of the sockets it has.
     pub(super) set: usize,
-    pub(super) ear: Ear,
+    pub(super) notify_socket: Option<Arc<NotifySocket>>,
 }
 
 impl Generation {
@@ -24,12 +24,20 @@ impl Generation {
     pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> io::Result<Self> {
         let options = &shared.options;
         let number = shared.next_number();
-        let mut environment = shared.family.environment();
-        options.term.announce(&mut environment);
-        // Always there: a program may say READY=1 though nobody waits for it.
-        let ear = NotifySocket::open(number).ok().map(Arc::new);
-        if let Some(ear) = &ear {
-            environment.set("NOTIFY_SOCKET", ear.name.clone());
+        let mut environment = shared.processes.environment();
+        options.timeouts.announce(&mut environment);
+        // Always there: a program may send READY=1 also without `--ready notify`.
+        let notify_socket = NotifySocket::open()
+            .inspect_err(|error| {
+                log::warn(format_args!(
+                    "no NOTIFY_SOCKET for {}: {error}; what it says of its readiness is not heard",
+                    shared.name
+                ));
+            })
+            .ok()
+            .map(Arc::new);
+        if let Some(notify_socket) = &notify_socket {
+            environment.set("NOTIFY_SOCKET", notify_socket.name.clone());
         }
         if let Some(watchdog) = options.watchdog {
             environment.set("WATCHDOG_USEC", watchdog.as_micros().to_string());
@@ -44,12 +52,12 @@ impl Generation {
         let descriptors = sockets.of_set(set);
         let descriptors = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
         let command = Command::new(&options.command, environment, descriptors)?;
-        let process = shared.family.spawn(&command)?;
+        let process = shared.processes.spawn(&command)?;
         Ok(Self {
             number,
             process,
             set,
-            ear,
+            notify_socket,
         })
     }
 
@@ -63,10 +71,10 @@ impl Generation {
 
     /// Completes when it has said that another process is the one to look at, with that one's id. Cancel-safe.
     pub(super) async fn moved(&self) -> u32 {
-        let Some(ear) = &self.ear else {
+        let Some(notify_socket) = &self.notify_socket else {
             return std::future::pending().await;
         };
-        let mut said = ear.said.clone();
+        let mut said = notify_socket.said.clone();
         loop {
             let main = said.borrow_and_update().main;
             if let Some(main) = main.filter(|main| *main != self.pid()) {
@@ -78,25 +86,25 @@ impl Generation {
         }
     }
 
-    /// The same, of what it has said so far: a word may lie unread beside the end of who said it.
+    /// Like [`moved`](Self::moved), of the messages sent so far: one may lie unread although its sender has ended.
     pub(super) fn has_moved(&self) -> Option<u32> {
-        let ear = self.ear.as_ref()?;
-        ear.read_all();
-        let main = ear.said.borrow().main;
+        let notify_socket = self.notify_socket.as_ref()?;
+        notify_socket.read_all();
+        let main = notify_socket.said.borrow().main;
         main.filter(|main| *main != self.pid())
     }
 
-    /// The same generation in another process: its sockets and what it says are the same. `None` if that process is
-    /// none of ours, and then it stays as it was.
+    /// This generation in another process, with its sockets and its notify socket. `None` if that process is not below
+    /// us, and then it stays as it was.
     pub(super) fn follow(&self, shared: &Shared, pid: u32) -> Option<Self> {
-        let process = shared.family.adopt(pid);
+        let process = shared.processes.adopt(pid);
         if process.is_none() {
             log::warn(format_args!(
-                "MAINPID={pid} is no process below us: pid {} stays the command",
+                "MAINPID={pid} is not a descendant: pid {} stays the command",
                 self.pid()
             ));
-            if let Some(ear) = &self.ear {
-                ear.forget_main();
+            if let Some(notify_socket) = &self.notify_socket {
+                notify_socket.forget_main();
             }
         }
         Some(Self {

@@ -1,7 +1,7 @@
 //! What `adieu run` says, on standard error: one line for each stage.
 //!
-//! Written by a thread of its own. Whoever reads standard error may have stopped reading, and then nobody but that
-//! thread is to wait.
+//! Written by a thread of its own: the reader of standard error may have stopped reading, and then only that thread
+//! waits.
 
 use std::fmt;
 use std::io::Write as _;
@@ -38,12 +38,12 @@ struct Writer {
 
 static WRITER: OnceLock<Writer> = OnceLock::new();
 
-/// From here on there is a writer. Its thread comes with the first line, or when [the command runs](settle): that is not
-/// to wait for it.
+/// From here on there is a writer. Its thread comes with the first line, or when [the command runs](settle): that is
+/// not to wait for it.
 pub(super) fn start(quiet: bool) {
     let lines = OnceLock::new();
     let _ = WRITER.set(Writer { quiet, lines });
-    let _ = tracing::subscriber::set_global_default(Deaf);
+    let _ = tracing::subscriber::set_global_default(NullSubscriber);
 }
 
 /// The command runs. Has the thread now: later there may be no room for one. What start-up needed is let go of when the
@@ -78,7 +78,7 @@ fn write_all(waiting: &Receiver<Line>) {
     let mut settle_at = None;
     while let Some(line) = next(waiting, settle_at) {
         match line {
-            // A closed standard error is nobody's problem.
+            // A closed standard error changes nothing.
             Line::Text(text) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
             Line::Flush(done) => drop(done.try_send(())),
             Line::Settle => {
@@ -118,7 +118,7 @@ pub(super) fn flush(patience: Duration) {
 pub(super) fn text(text: String) {
     match lines() {
         Some(lines) => drop(lines.try_send(Line::Text(text))),
-        // Without a thread only what went wrong is said, by whoever says it: nothing will come of this run anyway.
+        // Without a thread only warnings are written, by the calling thread: this run fails anyway.
         None => drop(std::io::stderr().lock().write_all(text.as_bytes())),
     }
 }
@@ -136,11 +136,11 @@ pub(super) fn warn(message: impl fmt::Display) {
     text(format!("adieu: {message}\n"));
 }
 
-/// The library's own lines are dropped: what matters of them comes in as notices. Without somebody to hear them it
+/// The library's own lines are dropped: what matters of them comes in as notices. Without a subscriber it
 /// would write to standard error itself, and wait there.
-struct Deaf;
+struct NullSubscriber;
 
-impl Subscriber for Deaf {
+impl Subscriber for NullSubscriber {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         false
     }

@@ -5,40 +5,40 @@
 //!
 //! One thread does everything but the log, which may have a reader that does not read.
 
+mod accept_probe;
 mod address;
 mod args;
+mod backlog;
 mod cloak;
 mod command;
-mod descendants;
-mod endings;
-mod family;
+mod exit_code;
+mod exit_status;
 mod generation;
-mod guardian;
-mod keeper;
 mod log;
 mod notify;
 mod options;
+mod orphan_guard;
 mod probe;
-mod queues;
+mod process_tree;
+mod procfs;
 mod readiness;
-mod refusal;
 mod relay;
 mod service;
 mod signals;
 mod sockets;
+mod spawn_error;
 mod stopping;
+mod supervisor;
 mod sys;
-mod taken;
-mod term;
 mod terminal;
-mod verdict;
+mod timeouts;
 mod watch;
 
 use std::process::ExitCode;
 
 pub(crate) use args::RunArgs;
 
-use crate::output::{self, Ending};
+use crate::output::{self, ExitKind};
 
 /// Exit codes that are neither the command's nor a signal's.
 pub(crate) mod codes {
@@ -50,12 +50,10 @@ pub(crate) mod codes {
     pub(crate) const NOT_FOUND: u8 = 127;
 }
 
-/// Keeps signals that come before anybody listens, if it is `run` that was asked for. The kernel drops what the first
-/// process of a container has no handler for, and a stop that is asked for in its first moment would never come.
-pub(crate) fn before_anything() {
-    if std::env::args_os().nth(1).is_some_and(|word| word == "run") {
-        sys::keep_signals(signals::heard());
-    }
+/// Keeps signals that come before they have a handler. The kernel drops what process 1 has no handler for, and a stop that
+/// is asked for in its first moment would never come.
+pub(crate) fn catch_signals_early() {
+    sys::keep_signals(signals::heard());
 }
 
 pub(crate) fn run(args: RunArgs) -> ExitCode {
@@ -63,7 +61,7 @@ pub(crate) fn run(args: RunArgs) -> ExitCode {
         Ok(options) => options,
         Err(problem) => {
             output::error(problem);
-            return Ending::Usage.into();
+            return ExitKind::Usage.into();
         }
     };
     ExitCode::from(service::run(options))

@@ -1,6 +1,7 @@
 //! What a command says of itself: READY=1, WATCHDOG=1 and the like, in systemd's way, to a socket of ours; and what
-//! we say to whoever looks after us in the same way.
+//! we say to our own supervisor, such as systemd.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,11 +18,11 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{descendants, log, sys};
+use super::{log, procfs, sys};
 
 /// What one generation has said so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct NotifyState {
     pub(super) ready: bool,
     /// When it last said that it is alive.
     pub(super) alive: Option<Instant>,
@@ -33,7 +34,7 @@ pub(super) struct Said {
 pub(super) struct NotifySocket {
     /// As it stands in NOTIFY_SOCKET.
     pub(super) name: String,
-    pub(super) said: watch::Receiver<Said>,
+    pub(super) said: watch::Receiver<NotifyState>,
     line: Arc<Line>,
     reader: AbortHandle,
 }
@@ -41,7 +42,7 @@ pub(super) struct NotifySocket {
 /// Where words come in, and where they are told.
 struct Line {
     socket: AsyncFd<OwnedFd>,
-    tell: watch::Sender<Said>,
+    tell: watch::Sender<NotifyState>,
     /// Whether the state of this generation is of interest any more.
     is_leaving: AtomicBool,
 }
@@ -67,7 +68,7 @@ impl Line {
                     }
                     Some(("WATCHDOG", "1")) => said.alive = Some(Instant::now()),
                     Some(("MAINPID", pid)) => said.main = pid.trim().parse().ok().or(said.main),
-                    // For people, who look at ours.
+                    // For people, who read our status.
                     Some(("STATUS", status)) if !self.is_leaving.load(Ordering::Relaxed) => {
                         tell_outside(&format!("STATUS={status}"));
                     }
@@ -85,15 +86,17 @@ impl Drop for NotifySocket {
 }
 
 impl NotifySocket {
-    /// In the abstract namespace: there is no file to be left behind, and a read-only file system will do.
-    pub(super) fn open(generation: u32) -> io::Result<Self> {
-        let name = format!("adieu-run-{}-{generation}", std::process::id());
+    /// In the abstract namespace: there is no file to be left behind, and a read-only file system will do. By a name
+    /// that no other process in the network namespace can have taken before.
+    pub(super) fn open() -> io::Result<Self> {
+        let random = || RandomState::new().build_hasher().finish();
+        let name = format!("adieu-run-{:016x}{:016x}", random(), random());
         let address = SocketAddr::from_abstract_name(&name)?;
         let socket = UnixDatagram::bind_addr(&address)?;
         socket.set_nonblocking(true)?;
         rustix::net::sockopt::set_socket_passcred(&socket, true)?;
         let socket = sys::on_runtime(socket.into())?;
-        let (tell, said) = watch::channel(Said::default());
+        let (tell, said) = watch::channel(NotifyState::default());
         let line = Arc::new(Line {
             socket,
             tell,
@@ -134,7 +137,7 @@ impl NotifySocket {
     }
 }
 
-/// One message; `None` if it came from somebody who is neither below us nor of our user.
+/// One message; `None` if its sender is neither below us nor of our user.
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     let mut text = [0; 4_096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
@@ -151,13 +154,13 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     });
     let is_known = sender.is_some_and(|sender| {
         let pid = u32::try_from(sender.pid.as_raw_nonzero().get()).unwrap_or(0);
-        sender.uid == rustix::process::geteuid() || descendants::is_below_us(pid)
+        sender.uid == rustix::process::geteuid() || procfs::is_below_us(pid)
     });
     let text = String::from_utf8_lossy(&text[..received.bytes]);
     Ok(is_known.then(|| text.into_owned()))
 }
 
-/// Tells whoever looks after us, if somebody does.
+/// Sends this to our own supervisor, if NOTIFY_SOCKET names one.
 pub(super) fn tell_outside(text: &str) {
     // Once: with a watchdog it would be said for ever.
     static WAS_SAID: AtomicBool = AtomicBool::new(false);
@@ -189,7 +192,7 @@ pub(super) fn tell_reloading() {
     tell_outside(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
 }
 
-/// Says twice in its time that we live, if whoever looks after us wants to hear it. The command is ours to watch.
+/// Sends WATCHDOG=1 twice in the interval that our own supervisor asks for. The command has a watchdog of ours.
 pub(super) fn stay_alive() {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let is_meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
@@ -205,6 +208,3 @@ pub(super) fn stay_alive() {
         });
     }
 }
-
-/// The socket as it is shared with whoever waits for what it hears.
-pub(super) type Ear = Option<Arc<NotifySocket>>;

@@ -4,18 +4,25 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use adieu::platform::Platform;
+
 use super::address::{Address, has_port};
 use super::args::{RestartWhen, RunArgs};
+use super::exit_status::ExitStatus;
 use super::probe::Probe;
-use super::signals::{Signal, SignalMap};
-use super::term::Term;
+use super::signals::{self, Signal, SignalMap};
+use super::timeouts::Timeouts;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(super) command: Vec<OsString>,
-    pub(super) term: Term,
+    pub(super) timeouts: Timeouts,
     pub(super) signals: SignalMap,
     pub(super) to_group: bool,
+    /// Exit codes of the command that count as 0.
+    success_codes: Vec<u8>,
+    pub(super) parent_death_signal: Option<Signal>,
+    pub(super) warn_reaped: bool,
     pub(super) cloak: bool,
     pub(super) restart: RestartWhen,
     pub(super) restarts: adieu::Restart,
@@ -23,6 +30,8 @@ pub(crate) struct Options {
     pub(super) health: Option<String>,
     pub(super) probes: Vec<Probe>,
     pub(super) ready: Ready,
+    /// The probe that asks a socket of `--listen`, if there is one.
+    pub(super) asks_own: Option<&'static str>,
     pub(super) ready_timeout: Duration,
     pub(super) listen: Vec<Address>,
     pub(super) watch: Vec<PathBuf>,
@@ -41,6 +50,8 @@ pub(crate) enum Ready {
     Notify,
     /// When every probe is content.
     Probe,
+    /// When it waits for connections, and every probe is content.
+    AcceptAndProbe,
     /// When it has lived for so long.
     After(Duration),
 }
@@ -72,11 +83,20 @@ impl Options {
                 "--health {address}: give host and port, or a port alone, as in 127.0.0.1:8080 or 8080"
             ));
         }
-        let signals = SignalMap::parse(&args.signals)?;
+        let platform = platform(args.platform.as_deref())?;
+        let mut signals = SignalMap::parse(&args.signals)?.rewrite(&args.rewrite)?;
+        if platform.stops_with_interrupt() {
+            signals = signals.interrupt_means_terminate();
+        }
+        let parent_death_signal = args.parent_death_signal.as_deref().map(signals::parse);
+        let parent_death_signal = parent_death_signal
+            .transpose()
+            .map_err(|problem| format!("--parent-death-signal: {problem}"))?;
         let listen = Address::parse_all(&args.listen)?;
         let hands_sockets = !listen.is_empty() || super::sockets::inherited_count() > 0;
         let ready = match args.ready.as_deref() {
             Some(text) => Ready::parse(text)?,
+            None if !probes.is_empty() && hands_sockets => Ready::AcceptAndProbe,
             None if !probes.is_empty() => Ready::Probe,
             None if hands_sockets => Ready::Accept,
             None => Ready::Start,
@@ -93,8 +113,22 @@ impl Options {
             }
             _ => {}
         }
-        if !probes.is_empty() && args.health.is_none() && ready != Ready::Probe {
-            return Err("nobody would ask the probe: give --health or --ready probe".to_owned());
+        let asks_own = probes.iter().find(|probe| {
+            let target = probe.target();
+            target.is_some_and(|target| listen.iter().any(|it| it.is_at(&target.place())))
+        });
+        let asks_own = asks_own.map(Probe::name);
+        if let (Ready::Probe, Some(probe)) = (ready, asks_own) {
+            return Err(format!(
+                "--ready probe, and {probe} asks a socket of --listen: the queue and the old generation answer it, whatever \
+                 the new one does. Leave out --ready probe: it is then ready when it accepts and the probe is content"
+            ));
+        }
+        let asks = [Ready::Probe, Ready::AcceptAndProbe].contains(&ready);
+        if !probes.is_empty() && args.health.is_none() && !asks {
+            return Err(
+                "--probe-* has no effect without --health or --ready probe: give one".to_owned(),
+            );
         }
         if !args.watch.is_empty() && !hands_sockets {
             return Err(
@@ -118,25 +152,34 @@ impl Options {
             );
         }
         let restarts = restarts(&args)?;
-        let term = Term::new(args.grace, args.pre_stop, !args.no_cloak)?;
+        let timeouts = Timeouts::new(platform, args.grace, args.pre_stop, !args.no_cloak)?;
         Ok(Self {
             command: args.command,
-            term,
+            timeouts,
             signals,
             to_group: args.group,
+            success_codes: args.success_codes,
+            parent_death_signal,
+            warn_reaped: args.warn_reaped,
             cloak: !args.no_cloak,
             restart: args.restart,
             restarts,
             watchdog: args.watchdog,
-            health: args.health,
+            health: args.health.map(within_reach),
             probes,
             ready,
+            asks_own,
             ready_timeout: args.ready_timeout,
             listen,
             watch: args.watch,
             report: args.report.filter(|path| !path.as_os_str().is_empty()),
             quiet: args.quiet,
         })
+    }
+
+    /// Whether the command has ended as it should.
+    pub(super) fn is_success(&self, status: ExitStatus) -> bool {
+        status.is_success() || self.success_codes.contains(&status.code())
     }
 
     /// The name of the command in log and report.
@@ -148,6 +191,20 @@ impl Options {
             .to_string_lossy()
             .into_owned()
     }
+}
+
+/// The platform that was named, or the one that is detected.
+fn platform(name: Option<&str>) -> Result<Platform, String> {
+    let Some(name) = name else {
+        return Ok(Platform::detect());
+    };
+    Platform::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Platform::ALL.iter().map(|it| it.name()).collect();
+        format!(
+            "--platform {name}: unknown platform; one of {}",
+            names.join(", ")
+        )
+    })
 }
 
 impl Ready {
@@ -164,7 +221,7 @@ impl Ready {
     }
 }
 
-/// How the command is started again. Nobody is left to believe that it is if it is not.
+/// How the command is started again. Options that would have no effect are refused.
 fn restarts(args: &RunArgs) -> Result<adieu::Restart, String> {
     let said = [
         (args.restart_limit.is_some(), "--restart-limit"),
@@ -187,7 +244,18 @@ fn restarts(args: &RunArgs) -> Result<adieu::Restart, String> {
     })
 }
 
-/// Whether the admin port can be asked to listen there; a port alone means this machine alone.
+/// A port alone means this machine alone, but for Kubernetes, where the kubelet asks from outside of the pod.
+fn within_reach(address: String) -> String {
+    let host = std::env::var("KUBERNETES_SERVICE_HOST").unwrap_or_default();
+    let port = address.strip_prefix(':').unwrap_or(&address);
+    match port.parse::<u16>() {
+        Ok(port) if host.contains(':') => format!("[::]:{port}"),
+        Ok(port) if !host.is_empty() => format!("0.0.0.0:{port}"),
+        _ => address,
+    }
+}
+
+/// Whether the admin port can be asked to listen there.
 fn is_address(text: &str) -> bool {
     let port = text.strip_prefix(':').unwrap_or(text);
     port.parse::<u16>().is_ok() || has_port(text) || text.starts_with("unix:/")

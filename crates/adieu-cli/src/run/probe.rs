@@ -1,14 +1,12 @@
 //! Asking the command how it is: over HTTP, by connecting, or with a command.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::Command;
-use super::family::Family;
+use super::process_tree::{Process, ProcessTree};
 use super::signals::Signal;
-use super::sys;
 use crate::health::{self, Statuses, Target};
 
 /// One way to ask.
@@ -20,21 +18,22 @@ pub(crate) struct Probe {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Socket(Target),
+    Http(Target),
+    Tcp(Target),
     Command(OsString),
 }
 
 impl Probe {
     pub(super) fn http(url: &str, timeout: Duration) -> Result<Self, String> {
         Target::url(url).map(|target| Self {
-            kind: Kind::Socket(target),
+            kind: Kind::Http(target),
             timeout,
         })
     }
 
     pub(super) fn tcp(address: &str, timeout: Duration) -> Result<Self, String> {
         Target::address(address).map(|target| Self {
-            kind: Kind::Socket(target),
+            kind: Kind::Tcp(target),
             timeout,
         })
     }
@@ -46,36 +45,57 @@ impl Probe {
         }
     }
 
+    /// Its name in health responses and logs. Its URL or command may hold a password, and is never shown.
+    pub(super) const fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Http(_) => "probe http",
+            Kind::Tcp(_) => "probe tcp",
+            Kind::Command(_) => "probe command",
+        }
+    }
+
+    /// The socket that it connects to.
+    pub(super) const fn target(&self) -> Option<&Target> {
+        match &self.kind {
+            Kind::Http(target) | Kind::Tcp(target) => Some(target),
+            Kind::Command(_) => None,
+        }
+    }
+
     pub(super) const fn timeout(&self) -> Duration {
         self.timeout
     }
 
     /// Asks once. Dropped half-way, a command is killed; a connection ends by itself when its time is up.
-    pub(super) async fn ask(&self, family: &Arc<Family>) -> Result<(), String> {
+    pub(super) async fn ask(&self, processes: &Arc<ProcessTree>) -> Result<(), String> {
         match &self.kind {
-            Kind::Socket(target) => {
-                let (target, timeout) = (target.clone(), self.timeout);
-                let asking = move || health::ask(&target, &Statuses::good(), timeout);
+            Kind::Http(target) | Kind::Tcp(target) => {
+                let (shown, asked, timeout) = (target.to_string(), target.clone(), self.timeout);
+                let asking = move || health::ask(&asked, &Statuses::good(), timeout);
                 match tokio::task::spawn_blocking(asking).await {
-                    Ok(answer) => answer.map(drop).map_err(|why| why.to_string()),
+                    Ok(answer) => {
+                        let without =
+                            |why: health::Unhealthy| why.to_string().replace(&shown, self.name());
+                        answer.map(drop).map_err(without)
+                    }
                     Err(error) => Err(error.to_string()),
                 }
             }
-            Kind::Command(command) => self.call(command, family).await,
+            Kind::Command(command) => self.call(command, processes).await,
         }
     }
 
-    async fn call(&self, command: &OsString, family: &Arc<Family>) -> Result<(), String> {
+    async fn call(&self, command: &OsString, processes: &Arc<ProcessTree>) -> Result<(), String> {
         let words = ["sh".into(), "-c".into(), command.clone()];
-        let command = Command::new(&words, family.environment(), Vec::new());
+        let command = Command::new(&words, processes.environment(), Vec::new());
         let process = command
-            .and_then(|command| family.spawn(&command))
+            .and_then(|command| processes.spawn(&command))
             .map_err(|error| format!("the probe cannot be started: {error}"))?;
-        let _killed = KillOnDrop(process.pid);
+        let _killed = KillOnDrop(process.clone());
         let end = tokio::time::timeout(self.timeout, process.ended())
             .await
             .map_err(|_| format!("the probe took longer than {:?}", self.timeout))?;
-        if end.how.is_good() {
+        if end.how.is_success() {
             Ok(())
         } else {
             Err(format!("the probe {}", end.how))
@@ -84,19 +104,10 @@ impl Probe {
 }
 
 /// Its group is its own, so what it has started goes with it.
-struct KillOnDrop(u32);
+struct KillOnDrop(Process);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        sys::kill_group(self.0, Signal::KILL);
-    }
-}
-
-impl fmt::Display for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            Kind::Socket(target) => target.fmt(f),
-            Kind::Command(command) => write!(f, "`{}`", command.to_string_lossy()),
-        }
+        self.0.send(Signal::KILL, true);
     }
 }

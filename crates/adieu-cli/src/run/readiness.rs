@@ -7,12 +7,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::generation::Generation;
-use super::notify::Said;
+use super::notify::NotifyState;
 use super::options::Ready;
 use super::service::Shared;
-use super::{sockets, taken};
+use super::{accept_probe, sockets};
 
-/// Between two looks at a command that starts, at first. Nobody tells; when it has started, nobody looks any more.
+/// Between two looks at a command that starts, at first: the kernel has no event for it. After the start there are
+/// none.
 const LOOK: Duration = Duration::from_millis(20);
 const ASK: Duration = Duration::from_millis(100);
 /// A command that takes long is looked at less and less often: it is seen to be ready a twentieth of its time late, and
@@ -26,8 +27,10 @@ impl Generation {
         match shared.options.ready {
             Ready::Start => {}
             Ready::After(time) => sleep_until(Instant::from_std(self.process.began) + time).await,
-            Ready::Notify => match &self.ear {
-                Some(ear) => drop(ear.said.clone().wait_for(|said| said.ready).await),
+            Ready::Notify => match &self.notify_socket {
+                Some(notify_socket) => {
+                    drop(notify_socket.said.clone().wait_for(|said| said.ready).await)
+                }
                 None => std::future::pending().await,
             },
             Ready::Accept => {
@@ -36,18 +39,27 @@ impl Generation {
                 }
             }
             Ready::Probe => {
-                while !self.is_content(shared).await {
+                while !self.probes_succeed(shared).await {
                     sleep(pause(self.process.began.elapsed(), ASK)).await;
+                }
+            }
+            // In this order: before it accepts, a probe of the socket is answered by others.
+            Ready::AcceptAndProbe => {
+                while !(self.takes_over(shared) && self.probes_succeed(shared).await) {
+                    sleep(pause(self.process.began.elapsed(), LOOK)).await;
                 }
             }
         }
     }
 
-    /// Whether it waits for connections: on one of its sockets, and on all on which the one waits that it is to replace.
+    /// Whether it waits for connections: on one of its sockets, and on all on which the one waits that it is to
+    /// replace.
     fn takes_over(&self, shared: &Shared) -> bool {
-        let mine = self.taken(shared);
+        let mine = self.waits_for_connections(shared);
         let present = shared.current().filter(|it| it.pid() != self.pid());
-        let wanted = present.map(|it| it.taken(shared)).unwrap_or_default();
+        let wanted = present
+            .map(|it| it.waits_for_connections(shared))
+            .unwrap_or_default();
         // In the order of the command line, both of them.
         mine.contains(&true)
             && wanted
@@ -56,7 +68,7 @@ impl Generation {
                 .all(|(wanted, mine)| *mine || !wanted)
     }
 
-    fn taken(&self, shared: &Shared) -> Vec<bool> {
+    fn waits_for_connections(&self, shared: &Shared) -> Vec<bool> {
         let inodes: Vec<u64> = {
             let sockets = shared.sockets();
             let ours = sockets.of_set(self.set);
@@ -64,12 +76,12 @@ impl Generation {
                 .filter_map(|socket| sockets::inode(socket.as_fd()))
                 .collect()
         };
-        taken::by(self.pid(), &inodes)
+        accept_probe::waits_for_connections(self.pid(), &inodes)
     }
 
-    async fn is_content(&self, shared: &Shared) -> bool {
+    async fn probes_succeed(&self, shared: &Shared) -> bool {
         for probe in &shared.options.probes {
-            if probe.ask(&shared.family).await.is_err() {
+            if probe.ask(&shared.processes).await.is_err() {
                 return false;
             }
         }
@@ -79,10 +91,12 @@ impl Generation {
     /// Completes when it has been silent for longer than the watchdog bears, counted from readiness as systemd does: a
     /// start may take longer. Never without a watchdog, or before it is ready. Cancel-safe.
     pub(super) async fn silent(&self, watchdog: Option<Duration>, ready: Option<Instant>) {
-        let (Some(watchdog), Some(ready), Some(ear)) = (watchdog, ready, &self.ear) else {
+        let (Some(watchdog), Some(ready), Some(notify_socket)) =
+            (watchdog, ready, &self.notify_socket)
+        else {
             return std::future::pending().await;
         };
-        silence(ear.said.clone(), ready, watchdog).await;
+        silence(notify_socket.said.clone(), ready, watchdog).await;
     }
 }
 
@@ -92,14 +106,14 @@ fn pause(since: Duration, least: Duration) -> Duration {
 }
 
 /// Completes when nothing was said for so long.
-async fn silence(mut said: watch::Receiver<Said>, ready: Instant, watchdog: Duration) {
+async fn silence(mut said: watch::Receiver<NotifyState>, ready: Instant, watchdog: Duration) {
     loop {
         // What was said before is no sign of life after it.
         let alive = said.borrow_and_update().alive.unwrap_or(ready).max(ready);
         // Either time passes without a word, or there is one and its time is looked at.
         match timeout_at(alive + watchdog, said.changed()).await {
             Ok(Ok(())) => {}
-            // Nobody listens any more, so nobody is silent.
+            // The notify socket is gone: silence means nothing any more.
             Ok(Err(_)) => std::future::pending().await,
             Err(_) => return,
         }
@@ -115,6 +129,10 @@ pub(super) fn advice(ready: Ready) -> &'static str {
         }
         Ready::Notify => "it did not send READY=1 to NOTIFY_SOCKET",
         Ready::Probe => "its probes did not answer well",
+        Ready::AcceptAndProbe => {
+            "it does not wait for connections on the socket it was handed, or its probes did not answer well: have it use \
+             descriptor 3 (LISTEN_FDS), as `uvicorn --fd 3` does, or say with --ready how else to know"
+        }
         Ready::Start | Ready::After(_) => "it did not live long enough",
     }
 }
@@ -143,7 +161,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_word_is_a_new_lease() {
         let began = Instant::now();
-        let (say, said) = watch::channel(Said::default());
+        let (say, said) = watch::channel(NotifyState::default());
         let watch = tokio::spawn(silence(said, began, Duration::from_secs(10)));
         for _ in 0..5 {
             sleep(Duration::from_secs(9)).await;
@@ -160,7 +178,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_never_speaks_is_silent_from_its_readiness() {
         let began = Instant::now();
-        let (say, said) = watch::channel(Said::default());
+        let (say, said) = watch::channel(NotifyState::default());
         say.send_modify(|said| said.alive = Some(began));
         let ready = began + Duration::from_secs(60);
         silence(said, ready, Duration::from_secs(10)).await;

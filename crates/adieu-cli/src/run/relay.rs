@@ -1,5 +1,5 @@
-//! Connections that a generation left in its queue when it ended. Nobody accepts them any more, and a queue cannot be
-//! given to another socket: we accept them, and pass them on to the generation that serves.
+//! Connections that a generation left in its queue when it ended. No process accepts them any more, and a queue cannot
+//! be moved to another socket: we accept them, and pass them on to the generation that serves.
 
 use std::io;
 use std::net::TcpStream as Plain;
@@ -33,7 +33,8 @@ impl Relays {
     }
 }
 
-/// Passes on what waits in the queues of this set. Of a generation that has ended: nobody else accepts from it.
+/// Passes on what waits in the queues of this set. The generation must have ended: no other process accepts from its
+/// sockets.
 pub(super) fn rescue(shared: &Arc<Shared>, set: usize) {
     let left: Vec<OwnedFd> = {
         let sockets = shared.sockets();
@@ -51,13 +52,13 @@ pub(super) fn rescue(shared: &Arc<Shared>, set: usize) {
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
             // A connection that fails is closed, which is all that can be told.
-            let _ = timeout(shared.options.term.grace, pass_on(client)).await;
+            let _ = timeout(shared.options.timeouts.grace, pass_on(client)).await;
             shared.relays.0.send_modify(|count| *count -= 1);
         });
     }
 }
 
-/// The flags of the socket are shared with everybody who has it, so they are put back for the next generation.
+/// The flags of the socket are shared with all processes that have it, so they are put back for the next generation.
 fn accept_all(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
     if !sys::queue(socket).is_ok_and(|count| count > 0) {
         return Vec::new();

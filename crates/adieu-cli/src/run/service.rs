@@ -5,40 +5,43 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use adieu::{App, Cause, Notice, Phase, Report, StopSignal};
+use adieu::report::{Cause, Notice, Phase};
+use adieu::signal::StopSignal;
+use adieu::{App, Report};
+use adieu_lifecycle::Budget;
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::args::RestartWhen;
-use super::endings::How;
-use super::family::Family;
+use super::exit_code::{conclude, outcome};
+use super::exit_status::ExitStatus;
 use super::generation::Generation;
-use super::guardian::Guardian;
 use super::options::{Options, Ready};
-use super::refusal::Refused;
+use super::orphan_guard::OrphanGuard;
+use super::process_tree::ProcessTree;
 use super::relay::Relays;
 use super::signals::{self, Signal};
 use super::sockets::Sockets;
-use super::verdict::{conclude, verdict};
-use super::{codes, keeper, log, notify, sys, watch};
+use super::spawn_error::SpawnError;
+use super::{cloak, codes, log, notify, supervisor, sys, watch};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
 const SLACK: Duration = Duration::from_secs(10);
-/// What the library keeps back for the phases after the drain, at most.
-const LATER_PHASES: Duration = Duration::from_secs(7);
-/// What is left of the grace for a command that hears of the stop when somebody is in a hurry.
+/// What the last processes may take to be gone after a third signal, or when the release phase ran out of time.
+const LAST_KILL: Duration = Duration::from_secs(7);
+/// What a command that has not been signalled yet has left after a second SIGTERM or SIGINT.
 const MOMENT: Duration = Duration::from_secs(1);
 /// The last lines may have a reader that does not read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What everybody in here knows.
+/// What all parts of `adieu run` share.
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) name: String,
-    pub(super) family: Arc<Family>,
+    pub(super) processes: Arc<ProcessTree>,
     pub(super) relays: Relays,
-    /// Somebody wishes for the next generation.
+    /// A restart was asked for, by SIGHUP or a changed file.
     pub(super) restart: Notify,
     sockets: Mutex<Sockets>,
     state: Mutex<State>,
@@ -120,8 +123,14 @@ impl Shared {
         self.options.signals.of(heard).unwrap_or(heard)
     }
 
+    /// The signal for what a command has left behind, and for one that is replaced.
+    pub(super) fn end_signal(&self) -> Signal {
+        let signals = &self.options.signals;
+        signals.of(Signal::TERM).unwrap_or(Signal::TERM)
+    }
+
     /// A signal that does not stop.
-    fn hear(&self, signal: Signal) {
+    fn forward(&self, signal: Signal) {
         if signal == Signal::HUP && !self.sockets().is_empty() {
             self.restart.notify_one();
             return;
@@ -133,7 +142,7 @@ impl Shared {
     }
 
     /// The command hears of the stop.
-    pub(super) fn tell(&self, current: &Generation) {
+    pub(super) fn send_stop_signal(&self, current: &Generation) {
         self.was_told.store(true, Ordering::Relaxed);
         let signal = self.stop_signal();
         log::info(format_args!(
@@ -148,9 +157,9 @@ impl Shared {
         }
     }
 
-    /// Somebody is in a hurry. A command that has not heard of the stop yet, as in the pre-stop, is told, and has a
-    /// moment. Dropped half-way, it has been told.
-    async fn tell_in_a_hurry(&self) {
+    /// After a second stop signal. A command that has not been signalled yet, as in the lame-duck period, is signalled
+    /// and has a moment. Dropped half-way, it has been signalled.
+    async fn stop_in_a_moment(&self) {
         let current = self.current();
         let Some(current) = current.filter(|it| !it.process.has_ended()) else {
             return;
@@ -159,10 +168,10 @@ impl Shared {
             return log::warn("in a hurry: SIGKILL to whoever is left");
         }
         log::warn(format_args!(
-            "in a hurry: the command has {MOMENT:?}, then SIGKILL to whoever is left"
+            "second SIGINT: the command has {MOMENT:?}, then SIGKILL to every process that is left"
         ));
-        self.tell(&current);
-        let _ = tokio::time::timeout(MOMENT, self.family.alone()).await;
+        self.send_stop_signal(&current);
+        let _ = tokio::time::timeout(MOMENT, self.processes.emptied()).await;
     }
 
     /// The stop had to kill.
@@ -175,7 +184,7 @@ impl Shared {
     }
 
     /// How the command has ended, once it has.
-    pub(super) async fn end(&self) -> Option<How> {
+    pub(super) async fn end(&self) -> Option<ExitStatus> {
         let current = self.current()?;
         let patience = Duration::from_millis(100);
         let end = tokio::time::timeout(patience, current.process.ended()).await;
@@ -186,15 +195,15 @@ impl Shared {
 pub(super) fn run(options: Options) -> u8 {
     // Both before there is any other thread.
     sys::unblock_signals();
-    let guardian = Guardian::post();
+    let guard = OrphanGuard::start();
     log::start(options.quiet);
-    let guardian = guardian.unwrap_or_else(|error| {
+    let guard = guard.unwrap_or_else(|error| {
         log::warn(format_args!(
-            "no guardian ({error}): should adieu run be killed, what the command has started lives on"
+            "cannot start the guardian process ({error}): child processes survive if adieu run is killed with SIGKILL"
         ));
         None
     });
-    let code = try_run(options, guardian).unwrap_or_else(|problem| {
+    let code = try_run(options, guard).unwrap_or_else(|problem| {
         log::warn(problem);
         codes::OWN
     });
@@ -202,7 +211,11 @@ pub(super) fn run(options: Options) -> u8 {
     code
 }
 
-fn try_run(options: Options, guardian: Option<Guardian>) -> Result<u8, String> {
+fn try_run(options: Options, guard: Option<OrphanGuard>) -> Result<u8, String> {
+    if let Some(signal) = options.parent_death_signal {
+        sys::signal_when_parent_ends(signal)
+            .map_err(|error| format!("--parent-death-signal {signal}: {error}"))?;
+    }
     if let Some(path) = &options.report {
         Report::check_file(path).map_err(|error| {
             format!(
@@ -217,7 +230,7 @@ fn try_run(options: Options, guardian: Option<Guardian>) -> Result<u8, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("the runtime could not be made: {error}"))?;
-    let code = runtime.block_on(live(options, sockets, guardian));
+    let code = runtime.block_on(live(options, sockets, guard));
     // Nothing in it is worth waiting for: the processes are gone.
     runtime.shutdown_background();
     code
@@ -226,13 +239,13 @@ fn try_run(options: Options, guardian: Option<Guardian>) -> Result<u8, String> {
 async fn live(
     options: Options,
     sockets: Sockets,
-    guardian: Option<Guardian>,
+    guard: Option<OrphanGuard>,
 ) -> Result<u8, String> {
-    let family =
-        Family::found(guardian).map_err(|error| format!("cannot look after processes: {error}"))?;
+    let processes = ProcessTree::become_subreaper(guard, options.warn_reaped)
+        .map_err(|error| format!("cannot look after processes: {error}"))?;
     let shared = Arc::new(Shared {
         name: options.name(),
-        family,
+        processes,
         relays: Relays::default(),
         restart: Notify::new(),
         sockets: Mutex::new(sockets),
@@ -251,37 +264,36 @@ async fn live(
     });
     notify::stay_alive();
     let mut refused = None;
-    let grace = shared.options.term.grace + SLACK;
+    let grace = shared.options.timeouts.grace + SLACK;
     let heard = Arc::clone(&shared);
     let scope = adieu::scope(shared.name.as_str())
-        .grace(grace.mul_f64(1.0 / 0.7).min(grace + LATER_PHASES))
-        .lame_duck(shared.options.term.pre_stop)
+        .grace(Budget::grace_for(grace))
+        .lame_duck(shared.options.timeouts.pre_stop)
         .signals()
-        .on_notice(move |notice| hear_notice(&heard, notice));
+        .on_notice(move |notice| on_notice(&heard, notice));
     let report = scope
         .run(async |app| {
             set_up(app, &shared).await.inspect_err(|problem| {
-                refused = problem.downcast_ref().map(|Refused(code, _)| *code);
+                refused = problem.downcast_ref().map(|SpawnError(code, _)| *code);
             })
         })
         .await;
-    // After a third signal, or if the release phase ran out of time.
-    let _ = tokio::time::timeout(LATER_PHASES, shared.family.kill_all()).await;
-    shared.family.disband();
-    let verdict = verdict(&shared, &report, refused).await;
-    let report = report.of_process(verdict.code, verdict.meaning, shared.options.term.grace);
-    conclude(&shared, &report, verdict.gave_up);
-    Ok(verdict.code)
+    let _ = tokio::time::timeout(LAST_KILL, shared.processes.kill_all()).await;
+    shared.processes.dismiss_guard();
+    let outcome = outcome(&shared, &report, refused).await;
+    let report = report.of_process(outcome.code, outcome.meaning, shared.options.timeouts.grace);
+    conclude(&shared, &report, outcome.gave_up);
+    Ok(outcome.code)
 }
 
 /// What the library says, as far as it matters here.
-fn hear_notice(shared: &Shared, notice: &Notice) {
+fn on_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Running => log::settle(),
         Notice::Stopping { cause } => {
             shared.is_stopping.store(true, Ordering::Relaxed);
-            // At once: whoever looks after us counts from here, and not from the end of the pre-stop.
-            let most = (shared.options.term.grace + SLACK).as_micros();
+            // At once: systemd counts from here, and not from the end of the lame-duck period.
+            let most = (shared.options.timeouts.grace + SLACK).as_micros();
             notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
             // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {
@@ -297,7 +309,7 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
             phase: Phase::Announce,
             budget,
         } if !budget.is_zero() => log::info(format_args!(
-            "not ready any more; going on as before for {budget:?}"
+            "readiness off; serving for another {budget:?}"
         )),
         Notice::Restarting {
             restarts, delay, ..
@@ -311,14 +323,14 @@ fn hear_notice(shared: &Shared, notice: &Notice) {
 }
 
 async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
-    if let Some(objection) = &shared.options.term.objection {
+    if let Some(objection) = &shared.options.timeouts.objection {
         log::warn(objection);
     }
     let processes = Arc::clone(shared);
     app.resource("processes", async { io::Result::Ok(processes) })
         .stop(|processes| async move {
-            processes.tell_in_a_hurry().await;
-            processes.family.kill_all().await;
+            processes.stop_in_a_moment().await;
+            processes.processes.kill_all().await;
         })
         .await?;
     if !shared.sockets().is_empty() && sys::is_ignored(Signal::HUP) {
@@ -328,7 +340,7 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
     for (caught, signal) in signals::passed_on() {
         let shared = Arc::clone(shared);
         app.on_signal(caught, move || {
-            shared.hear(signal);
+            shared.forward(signal);
             std::future::ready(())
         });
     }
@@ -343,20 +355,33 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
     for path in &shared.options.watch {
         std::fs::metadata(path).map_err(|error| {
             let path = path.display();
-            Refused(codes::OWN, format!("{path} cannot be watched: {error}"))
+            SpawnError(codes::OWN, format!("{path} cannot be watched: {error}"))
         })?;
     }
-    // Then at once: whoever starts us waits for it.
-    let first = keeper::start(shared, None)?;
+    if let Some(probe) = &shared.options.asks_own {
+        log::info(format_args!(
+            "{probe} asks a socket of --listen: the old generation answers it, too. That a new one accepts is seen from \
+             outside; to see more, probe something of its own"
+        ));
+    }
+    // Then at once: our parent process waits for it.
+    let first = supervisor::start(shared, None)?;
     {
         let mut state = shared.state();
         state.current = Some(first.clone());
         state.first = Some(first);
     }
     shared.set_ready(shared.options.ready == Ready::Start);
-    // From here to its task there is no await: a stop in between would find nobody to tell the command.
+    if shared.options.cloak
+        && shared.sockets().is_empty()
+        && let Some(first) = shared.current()
+        && let Some(objection) = cloak::warning(first.pid(), &shared.name)
+    {
+        log::warn(objection);
+    }
+    // From here to its task there is no await: a stop in between would find no task that signals the command.
     let (theirs, name) = (Arc::clone(shared), shared.name.clone());
-    let keep = move |stop| keeper::keep(Arc::clone(&theirs), stop);
+    let keep = move |stop| supervisor::supervise(Arc::clone(&theirs), stop);
     if shared.options.restart == RestartWhen::Never {
         app.task(name, keep);
     } else {
@@ -376,7 +401,7 @@ async fn set_up(app: &mut App, shared: &Arc<Shared>) -> adieu::Result {
     Ok(())
 }
 
-/// What is ignored stays ignored, as whoever ignored it meant it; but a wish that is never heard is not to be a riddle.
+/// An ignored signal stays ignored, as the parent process wanted; the log says what then does not work.
 fn deaf_to_hangup(options: &Options) -> String {
     let instead = if options.watch.is_empty() {
         "start it with setsid in the place of nohup, or give --watch FILE and change that file"
@@ -402,11 +427,11 @@ fn add_checks(app: &mut App, shared: &Arc<Shared>) {
     })
     .cache(Duration::ZERO);
     for probe in &shared.options.probes {
-        let (family, probe) = (Arc::clone(&shared.family), probe.clone());
+        let (processes, probe) = (Arc::clone(&shared.processes), probe.clone());
         let timeout = probe.timeout();
-        app.check(format!("probe {probe}"), move || {
-            let (family, probe) = (Arc::clone(&family), probe.clone());
-            async move { probe.ask(&family).await }
+        app.check(probe.name(), move || {
+            let (processes, probe) = (Arc::clone(&processes), probe.clone());
+            async move { probe.ask(&processes).await }
         })
         .timeout(timeout + Duration::from_millis(100));
     }

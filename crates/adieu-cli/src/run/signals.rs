@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use adieu::Signal as Caught;
+use adieu::signal::Signal as Caught;
 
 /// A signal by its number, as the kernel takes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl fmt::Debug for Signal {
 }
 
 /// `term`, `SIGTERM`, `15`, `rtmin+3`, `rtmax-1`; the two numbers that a C library keeps for itself are none.
-fn parse(text: &str) -> Result<Signal, String> {
+pub(super) fn parse(text: &str) -> Result<Signal, String> {
     let upper = text.trim().to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let by_name = NAMES.iter().find(|(it, _)| *it == name).map(|it| it.1);
@@ -97,7 +97,7 @@ fn parse(text: &str) -> Result<Signal, String> {
         .filter(is_known)
         .map(Signal)
         .ok_or_else(|| {
-            format!("`{text}` is no signal: give a name as in term or usr1, or a number")
+            format!("unknown signal `{text}`: give a name, as in term or usr1, or a number")
         })
 }
 
@@ -142,32 +142,59 @@ pub(super) fn passed_on() -> impl Iterator<Item = (Caught, Signal)> {
 pub(crate) struct SignalMap(Vec<(Signal, Option<Signal>)>);
 
 impl SignalMap {
+    /// Each is `FROM=TO`, and `TO` may be `none`.
     pub(super) fn parse(texts: &[String]) -> Result<Self, String> {
-        let mut map = Vec::new();
+        let mut map = Self::default();
         for text in texts {
-            let (from, to) = text.split_once('=').ok_or_else(|| {
-                format!("--signal {text}: give what comes and what goes, as in term=quit")
-            })?;
-            let wrong = |problem| format!("--signal {text}: {problem}");
-            let from = parse(from).map_err(wrong)?;
-            if !heard().any(|signal| signal == from) {
-                return Err(format!("--signal {text}: {from} cannot be passed on"));
-            }
-            if map.iter().any(|(it, _)| *it == from) {
-                return Err(format!("--signal {text}: {from} was mapped before"));
-            }
-            let to = match to.trim() {
-                "none" => None,
-                to => Some(parse(to).map_err(wrong)?),
-            };
-            if to.is_none() && [Signal::TERM, Signal::INT].contains(&from) {
-                return Err(format!(
-                    "--signal {text}: the command would not hear of the stop; to kill it at once, map to kill"
-                ));
-            }
-            map.push((from, to));
+            let (from, to) = text
+                .split_once('=')
+                .ok_or_else(|| format!("--signal {text}: expected FROM=TO, as in term=quit"))?;
+            let to = (to.trim() != "none").then_some(to);
+            map.add(from, to)
+                .map_err(|problem| format!("--signal {text}: {problem}"))?;
         }
-        Ok(Self(map))
+        Ok(map)
+    }
+
+    /// Adds those in dumb-init's spelling: each is `FROM:TO`, and `TO` may be `0`.
+    pub(super) fn rewrite(mut self, texts: &[String]) -> Result<Self, String> {
+        for text in texts {
+            let (from, to) = text
+                .split_once(':')
+                .ok_or_else(|| format!("--rewrite {text}: expected FROM:TO, as in 15:3"))?;
+            let to = (to.trim() != "0").then_some(to);
+            self.add(from, to)
+                .map_err(|problem| format!("--rewrite {text}: {problem}"))?;
+        }
+        Ok(self)
+    }
+
+    /// On platforms that stop with SIGINT the command is asked with SIGTERM, unless another signal was chosen: to many
+    /// servers SIGINT means to stop at once.
+    pub(super) fn interrupt_means_terminate(mut self) -> Self {
+        if !self.has(Signal::INT) {
+            let terminate = self.of(Signal::TERM);
+            self.0.push((Signal::INT, terminate));
+        }
+        self
+    }
+
+    fn add(&mut self, from: &str, to: Option<&str>) -> Result<(), String> {
+        let from = parse(from)?;
+        if !heard().any(|signal| signal == from) {
+            return Err(format!("{from} cannot be passed on"));
+        }
+        if self.has(from) {
+            return Err(format!("{from} was mapped before"));
+        }
+        let to = to.map(parse).transpose()?;
+        if to.is_none() && [Signal::TERM, Signal::INT].contains(&from) {
+            return Err(format!(
+                "the command would never be asked to stop; to kill it at once, map {from} to kill"
+            ));
+        }
+        self.0.push((from, to));
+        Ok(())
     }
 
     /// `None` if it is not to be passed on.
@@ -237,5 +264,32 @@ mod tests {
         }
         let twice = ["hup=usr1".to_owned(), "sighup=usr2".to_owned()];
         assert!(SignalMap::parse(&twice).is_err());
+    }
+
+    #[test]
+    fn rewrites_of_dumb_init_are_read() {
+        let map = SignalMap::default()
+            .rewrite(&["15:3".into(), "SIGHUP:0".into()])
+            .unwrap();
+        assert_eq!(map.of(Signal::TERM), Some(Signal(libc::SIGQUIT)));
+        assert_eq!(map.of(Signal::HUP), None);
+        for wrong in ["15", "15=3", "9:15", "15:0", "15:", "15:3:2"] {
+            let map = SignalMap::default().rewrite(&[wrong.into()]);
+            assert!(map.is_err(), "{wrong}");
+        }
+        let before = SignalMap::parse(&["term=quit".into()]).unwrap();
+        assert!(before.rewrite(&["15:2".into()]).is_err(), "twice");
+    }
+
+    #[test]
+    fn where_sigint_means_stop_the_command_gets_sigterm() {
+        let plain = SignalMap::default().interrupt_means_terminate();
+        assert_eq!(plain.of(Signal::INT), Some(Signal::TERM));
+        let mapped = SignalMap::parse(&["term=quit".into()]).unwrap();
+        let mapped = mapped.interrupt_means_terminate();
+        assert_eq!(mapped.of(Signal::INT), Some(Signal(libc::SIGQUIT)));
+        let chosen = SignalMap::parse(&["int=usr1".into()]).unwrap();
+        let chosen = chosen.interrupt_means_terminate();
+        assert_eq!(chosen.of(Signal::INT), Some(Signal(libc::SIGUSR1)));
     }
 }

@@ -10,12 +10,12 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
-use super::address::{Address, Place, explain};
+use super::address::{Address, SocketAddress, explain};
 use super::command::Environment;
 use super::{cloak, log, sys};
 
@@ -45,20 +45,47 @@ struct Port {
     name: String,
     shown: String,
     sockets: Vec<OwnedFd>,
-    /// Whether it was handed to us and is somebody else's.
+    /// Whether our parent process handed it to us and owns it.
     is_lent: bool,
     /// For a TCP address of our own; others are shared by all generations.
     address: Option<SocketAddr>,
     /// The file of a Unix socket of our own, removed at the end.
-    file: Option<PathBuf>,
+    file: Option<SocketFile>,
 }
 
 impl Drop for Port {
     fn drop(&mut self) {
-        if let Some(path) = self.file.take() {
-            let _ = std::fs::remove_file(path);
+        if let Some(file) = self.file.take() {
+            file.remove();
         }
     }
+}
+
+/// A file that we have made. Another one may have taken its place since.
+struct SocketFile {
+    path: PathBuf,
+    made: Option<(u64, u64)>,
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            made: identity(path),
+        }
+    }
+
+    fn remove(&self) {
+        if self.made.is_some() && identity(&self.path) == self.made {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device and inode of what is there, and not of what it may lead to.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl Sockets {
@@ -91,7 +118,7 @@ impl Sockets {
         self.ports.is_empty()
     }
 
-    /// A set of sockets that nobody but these generations uses; its number. New connections do not go there yet.
+    /// A set of sockets that none of these generations uses; its number. New connections do not go there yet.
     pub(super) fn set_for_next(&mut self, in_use: &[usize]) -> usize {
         let free = (0..).find(|number| !in_use.contains(number)).unwrap_or(0);
         for port in &mut self.ports {
@@ -125,7 +152,7 @@ impl Sockets {
         self.ports.iter().filter_map(|port| port.get(set)).collect()
     }
 
-    /// Whether who has one of these sets may have accepted what was meant for the other.
+    /// Whether a process with one of these sets may have accepted connections that were meant for the other.
     pub(super) fn overlap(&self, one: usize, other: usize) -> bool {
         let mut ports = self.ports.iter();
         ports.any(|port| port.index(one) == port.index(other))
@@ -144,16 +171,16 @@ impl Sockets {
         ports.flat_map(|port| port.sockets.iter().map(AsFd::as_fd))
     }
 
-    /// Those that are somebody else's, by inode. They outlive us, with what waits in their queues.
+    /// Those that our parent process owns, by inode. They outlive us, with what waits in their queues.
     pub(super) fn lent(&self) -> &[u64] {
         &self.lent
     }
 
-    /// Takes the files of Unix sockets away: nobody new comes in through them.
+    /// Takes the files of Unix sockets away: no new client can connect.
     pub(super) fn unlink(&mut self) {
         for port in &mut self.ports {
-            if let Some(path) = port.file.take() {
-                let _ = std::fs::remove_file(path);
+            if let Some(file) = port.file.take() {
+                file.remove();
             }
         }
     }
@@ -221,17 +248,20 @@ fn shown(socket: &OwnedFd) -> Option<String> {
 
 impl Port {
     fn open(address: &Address) -> io::Result<Self> {
-        let (socket, tcp, file) = match &address.place {
-            Place::Tcp(text) => {
+        let (socket, tcp, file) = match &address.at {
+            SocketAddress::Tcp(text) => {
                 let socket = first_of(text)?;
                 let local = socket.local_addr()?.as_socket();
                 (socket, local, None)
             }
-            Place::Unix(path) => (bind_unix(path)?, None, Some(path.clone())),
+            SocketAddress::Unix(path) => {
+                let socket = bind_unix(path)?;
+                (socket, None, Some(SocketFile::at(path)))
+            }
         };
         let shown = match (tcp, &file) {
             (Some(address), _) => format!("tcp:{address}"),
-            (None, Some(path)) => format!("unix:{}", path.display()),
+            (None, Some(file)) => format!("unix:{}", file.path.display()),
             (None, None) => String::new(),
         };
         Ok(Self {
@@ -303,22 +333,26 @@ fn first_of(address: &str) -> io::Result<Socket> {
 fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
+    // Accepted connections inherit it. A server that is handed a socket does not set it itself where it takes it for
+    // another kind, as uvicorn does, and then each answer on a kept connection waits 40 ms for an acknowledgement.
+    socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = tcp_socket(address)?;
     socket.bind(&address.into())?;
-    // Only now: a port that somebody has already is taken, even if they would share it.
+    // Only now: a port that another process listens on is taken, even if that one set SO_REUSEPORT.
     socket.set_reuse_port(true)?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
-/// A socket file that nobody answers on is left over from one who was killed, and is replaced. Any other file that
-/// is there is somebody's, and nobody answers on it either.
+/// A socket file on which no process listens is left over from one that was killed, and is replaced. Any other file
+/// that is there is left alone.
 fn bind_unix(path: &Path) -> io::Result<Socket> {
     let there = std::fs::symlink_metadata(path);
+    let before = identity(path);
     match answers(path) {
         Ok(()) => return Err(io::ErrorKind::AddrInUse.into()),
         // Its queue is full.
@@ -328,7 +362,10 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
         _ if there.as_ref().is_ok_and(|it| !it.file_type().is_socket()) => {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+        // Unless another process has replaced it meanwhile.
+        Err(error)
+            if error.kind() == io::ErrorKind::ConnectionRefused && identity(path) == before =>
+        {
             std::fs::remove_file(path)?;
         }
         Err(_) => {}
@@ -339,7 +376,7 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Whether somebody listens there; without waiting for them, who may take nobody.
+/// Whether a process listens there; without waiting for it to accept.
 fn answers(path: &Path) -> io::Result<()> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -389,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_would_share_is_taken_all_the_same() {
+    fn a_port_with_reuseport_of_another_process_is_taken() {
         let other = tcp_socket("127.0.0.1:0".parse().unwrap()).unwrap();
         other.set_reuse_port(true).unwrap();
         other

@@ -10,37 +10,39 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::generation::Generation;
 use super::service::Shared;
 use super::signals::Signal;
-use super::{cloak, descendants, log, sys};
+use super::{cloak, log, procfs, sys};
 
-/// What those who were killed have to be gone before somebody goes on without them: one may sit in the kernel.
+/// How long killed processes may take to be gone: one may be in an uninterruptible system call.
 const KILLED: Duration = Duration::from_secs(2);
 
-/// Hides the sockets, tells the command, waits for it and for everybody below it, and kills who is left when the
-/// time is up. Dropped half-way, whoever has not ended lives on; the release phase kills them.
+/// Cloaks the sockets, signals the command, waits for it and for all processes below it, and kills what is left when
+/// the time is up. Dropped half-way, processes that have not ended live on; the release phase kills them.
 pub(super) async fn stop(shared: &Arc<Shared>, current: &Generation) -> adieu::Result {
-    let kill_at = Instant::now() + shared.options.term.left();
+    let kill_at = Instant::now() + shared.options.timeouts.left();
     let orderly = async {
         if shared.options.cloak {
             hide_sockets(shared).await;
         }
-        shared.tell(current);
+        shared.send_stop_signal(current);
         let name = &shared.name;
         let end = current.process.ended().await;
         log::info(format_args!("{name} (pid {}) {}", current.pid(), end.how));
         for generation in shared.all_leaving() {
             generation.process.ended().await;
         }
-        end_rest(shared).await;
+        end_descendants(shared).await;
         shared.relays.done().await;
     };
     if timeout_at(kill_at, orderly).await.is_ok() {
         return Ok(());
     }
-    let left = who(shared);
-    let grace = shared.options.term.grace;
-    log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
+    let left = names_left(shared);
+    let grace = shared.options.timeouts.grace;
+    log::warn(format_args!(
+        "{grace:?} are over: sending SIGKILL to {left}"
+    ));
     shared.set_killed();
-    shared.family.kill_all().await;
+    shared.processes.kill_all().await;
     Err(format!("killed after {grace:?}: {left}").into())
 }
 
@@ -51,113 +53,132 @@ async fn hide_sockets(shared: &Shared) {
         let copies = sockets.ours().map(|socket| socket.try_clone_to_owned());
         (copies.flatten().collect(), sockets.lent().to_vec())
     };
-    // Without the guardian, whose line to us is a socket that is nobody's to look at.
-    let cloaked = cloak::hide(own, &lent, &shared.family.below());
-    let time = shared.options.term.left();
+    // Without the guard: its socket to us is no listener.
+    let cloaked = cloak::hide(own, &lent, &shared.processes.descendants());
+    let time = shared.options.timeouts.left();
     // The other half is the command's.
-    cloaked.quiet(time / 2).await;
-    // Let go of before the command closes them: a socket that somebody holds is not closed.
+    cloaked.drained(time / 2).await;
+    // Let go of before the command closes them: a socket is closed when the last process has closed it.
     drop(cloaked);
 }
 
 /// Asks those that the command left behind to end too, and waits for them.
-async fn end_rest(shared: &Shared) {
-    if shared.family.is_alone() {
+async fn end_descendants(shared: &Shared) {
+    if shared.processes.is_empty() {
         return;
     }
-    let rest = shared.family.below();
+    let rest = shared.processes.descendants();
+    let signal = shared.end_signal();
     if !rest.is_empty() {
-        log::info(format_args!("SIGTERM to what it left: {}", who(shared)));
+        log::info(format_args!(
+            "{signal} to what it left: {}",
+            names_left(shared)
+        ));
     }
     for pid in rest {
-        sys::kill(pid, Signal::TERM);
-        descendants::wake(pid);
+        procfs::signal(pid, signal);
+        procfs::wake(pid);
     }
-    if !descendants::is_known() {
-        sys::kill_everybody(Signal::TERM);
+    if !procfs::is_mounted() {
+        sys::kill_all_processes(signal);
     }
-    shared.family.alone().await;
+    shared.processes.emptied().await;
 }
 
 /// Ends what is left of the group of a command that has ended. Dropped half-way, they have been asked to end.
 pub(super) async fn end_group(shared: &Shared, group: u32) {
-    if !sys::group_lives(group) {
+    if !shared.processes.has_group(group) {
         return;
     }
-    sys::kill_group(group, Signal::TERM);
-    descendants::in_group(group).for_each(descendants::wake);
+    shared.processes.signal_group(group, shared.end_signal());
+    shared.processes.wake_group(group);
     if timeout(
-        shared.options.term.grace,
-        shared.family.without_group(group),
+        shared.options.timeouts.grace,
+        shared.processes.without_group(group),
     )
     .await
     .is_err()
     {
-        sys::kill_group(group, Signal::KILL);
-        let _ = timeout(KILLED, shared.family.without_group(group)).await;
+        shared.processes.signal_group(group, Signal::KILL);
+        let _ = timeout(KILLED, shared.processes.without_group(group)).await;
     }
 }
 
 /// Ends what a life of the command left, before the next one starts: it may hold what that needs. While another
 /// generation lives, only its group is known to be its own. Dropped half-way, they have been asked to end.
-pub(super) async fn clear(shared: &Shared, group: u32) {
+pub(super) async fn clear_group(shared: &Shared, group: u32) {
     if !shared.all_leaving().is_empty() {
         return end_group(shared, group).await;
     }
-    let grace = shared.options.term.grace;
-    if timeout(grace, end_rest(shared)).await.is_err() {
-        let left = who(shared);
-        log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
-        let _ = timeout(KILLED, shared.family.kill_all()).await;
+    let grace = shared.options.timeouts.grace;
+    if timeout(grace, end_descendants(shared)).await.is_err() {
+        let left = names_left(shared);
+        log::warn(format_args!(
+            "{grace:?} are over: sending SIGKILL to {left}"
+        ));
+        let _ = timeout(KILLED, shared.processes.kill_all()).await;
     }
 }
 
 /// The command has ended by itself. After a good end, what it left may finish its work, until we are told to stop;
-/// after a bad one it is asked to end. Dropped half-way, the release phase kills who is left.
-pub(super) async fn await_rest(shared: &Arc<Shared>, stop: &Stop, good: bool) -> adieu::Result {
-    if shared.family.is_alone() {
+/// after a bad one it is asked to end. Dropped half-way, the release phase kills what is left.
+pub(super) async fn await_descendants(
+    shared: &Arc<Shared>,
+    stop: &Stop,
+    good: bool,
+) -> adieu::Result {
+    if shared.processes.is_empty() {
         return Ok(());
     }
     if good {
-        let rest = shared.family.below();
+        let rest = shared.processes.descendants();
         if !rest.is_empty() {
-            log::info(format_args!("waiting for what it left: {}", who(shared)));
+            log::info(format_args!(
+                "waiting for what it left: {}",
+                names_left(shared)
+            ));
         }
-        if stop.until(shared.family.alone()).await.is_some() {
+        if stop.until(shared.processes.emptied()).await.is_some() {
             return Ok(());
         }
     }
-    // A server that put itself in the background has a queue as any other; after a bad end nobody was told to stop.
+    // A server that put itself in the background has a queue as any other; after a failure there was no stop signal.
     let is_stop = stop.is_requested();
-    let term = &shared.options.term;
-    let time = if is_stop { term.left() } else { term.grace };
+    let timeouts = &shared.options.timeouts;
+    let time = if is_stop {
+        timeouts.left()
+    } else {
+        timeouts.grace
+    };
     let orderly = async {
         if is_stop && shared.options.cloak {
             hide_sockets(shared).await;
         }
-        end_rest(shared).await;
+        end_descendants(shared).await;
     };
     if timeout(time, orderly).await.is_ok() {
         return Ok(());
     }
-    let (left, grace) = (who(shared), term.grace);
-    log::warn(format_args!("{grace:?} are over: SIGKILL to {left}"));
+    let (left, grace) = (names_left(shared), timeouts.grace);
+    log::warn(format_args!(
+        "{grace:?} are over: sending SIGKILL to {left}"
+    ));
     shared.set_killed();
-    shared.family.kill_all().await;
+    shared.processes.kill_all().await;
     Err(format!("killed after {grace:?}: {left}").into())
 }
 
 /// Names, for people; not all of a crowd.
-fn who(shared: &Shared) -> String {
+fn names_left(shared: &Shared) -> String {
     const MOST: usize = 8;
-    let all = shared.family.below();
-    if all.is_empty() && !descendants::is_known() {
-        return "everybody below us".to_owned();
+    let all = shared.processes.descendants();
+    if all.is_empty() && !procfs::is_mounted() {
+        return "every descendant".to_owned();
     }
     let mut names: Vec<String> = all
         .iter()
         .take(MOST)
-        .map(|pid| format!("{} ({pid})", descendants::name(*pid)))
+        .map(|pid| format!("{} ({pid})", procfs::name(*pid)))
         .collect();
     if all.len() > MOST {
         names.push(format!("{} more", all.len() - MOST));

@@ -1,5 +1,8 @@
-//! The system calls that neither the standard library nor rustix has. The only file of this crate with `unsafe`.
+//! The system calls that neither the standard library nor rustix has. With its module, the only file of this crate with
+//! `unsafe`.
 #![allow(unsafe_code)]
+
+pub(super) mod trace;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long};
 use std::io;
@@ -12,7 +15,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 use super::command::{Command, fill_in};
-use super::endings::{Change, Usage};
+use super::exit_status::{Change, Usage};
 use super::signals::Signal;
 
 /// Addresses for `execve`; they are looked at by the child only, whose memory is a copy of ours.
@@ -105,8 +108,8 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
     Ok(spawned.process_group(0).spawn()?.id())
 }
 
-/// Does this in a process of its own, and ends it. Its end is told to nobody and seen by no [`reap`], only by
-/// [`see_off`]. Only while there is one thread: of the others' locks the copy would have no owner.
+/// Does this in a process of its own, and ends it. The kernel signals its end to no process and no [`reap`] sees it,
+/// only [`see_off`]. Only while there is one thread: of the others' locks the copy would have no owner.
 pub(super) fn detach(work: impl FnOnce()) -> io::Result<u32> {
     // All zero: a copy of this process that sends no signal when it ends. `libc::fork` is more than that: it asks all
     // allocators first, and an end that is signalled is one to wait for.
@@ -131,7 +134,7 @@ pub(super) fn see_off(pid: u32) {
     }
 }
 
-/// Takes this process out of everybody's way: it keeps this descriptor alone, no terminal, no folder and no signal.
+/// Detaches this process from everything: it keeps this file descriptor alone, no terminal, no directory and no signal.
 pub(super) fn withdraw(keep: impl AsFd, name: &str) -> io::Result<()> {
     let keep = u32::try_from(keep.as_fd().as_raw_fd()).unwrap_or(0);
     let name = CString::new(name)?;
@@ -180,6 +183,10 @@ pub(super) fn reap() -> io::Result<Option<(u32, Change, Usage)>> {
         Ok(pid) => pid,
         Err(_) => return Err(io::Error::last_os_error()),
     };
+    if libc::WIFSTOPPED(status) && status >> 16 == trace::EVENT_STOP {
+        trace::release(pid);
+        return reap();
+    }
     let change = Change::of(status);
     let usage = Usage {
         user: span(usage.ru_utime),
@@ -202,8 +209,15 @@ pub(super) fn kill(pid: u32, signal: Signal) {
     }
 }
 
-/// Sends a signal to everybody that there is but us: for the first process of a container, to whom all others belong.
-pub(super) fn kill_everybody(signal: Signal) {
+/// Sends a signal to the process that this descriptor stands for. One that is gone is no problem.
+pub(super) fn signal(process: BorrowedFd<'_>, signal: Signal) {
+    let (process, nothing) = (process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: the descriptor is open for the call; without information of our own the kernel fills it in.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, signal.0, nothing, 0) };
+}
+
+/// Sends a signal to all other processes: for process 1 of a container, to which all others belong.
+pub(super) fn kill_all_processes(signal: Signal) {
     if process::id() == 1 {
         // SAFETY: takes two numbers and touches no memory.
         unsafe { libc::kill(-1, signal.0) };
@@ -284,7 +298,7 @@ pub(super) fn queue(socket: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
-/// Whether there is something to read: of a listening socket, that somebody waits; of a process, that it has ended.
+/// Whether there is something to read: of a listening socket, that a connection waits; of a process, that it has ended.
 pub(super) fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
     let mut asked = libc::pollfd {
         fd: descriptor.as_raw_fd(),
@@ -295,26 +309,9 @@ pub(super) fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
     unsafe { libc::poll(&raw mut asked, 1, 0) == 1 }
 }
 
-/// Reads the memory of another process; gives back how much there was to read.
-pub(super) fn read_memory(pid: u32, address: u64, into: &mut [u8]) -> Option<usize> {
-    let pid = libc::pid_t::try_from(pid).ok()?;
-    let local = libc::iovec {
-        iov_base: into.as_mut_ptr().cast(),
-        iov_len: into.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: std::ptr::without_provenance_mut(usize::try_from(address).ok()?),
-        iov_len: into.len(),
-    };
-    // SAFETY: the local vector describes a live buffer, the only memory of ours that is written; the remote address
-    // is one of the other process, and the kernel checks it there.
-    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    usize::try_from(read).ok()
-}
-
 /// Takes a descriptor that was handed to this process at its start.
 pub(super) fn take_inherited(number: RawFd) -> Option<OwnedFd> {
-    // SAFETY: asks for flags, and sets them on a descriptor that nobody here has made.
+    // SAFETY: asks for flags, and sets them on a descriptor that no code of this process has made.
     unsafe {
         if libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) == -1 {
             return None;
@@ -327,7 +324,7 @@ pub(super) fn take_inherited(number: RawFd) -> Option<OwnedFd> {
 /// standard library's pipe must not be there.
 pub(super) fn reserve(numbers: std::ops::Range<RawFd>, with: &OwnedFd) -> io::Result<()> {
     for number in numbers {
-        // SAFETY: a descriptor that is open already is left alone; any other number is nobody's.
+        // SAFETY: a descriptor that is open already is left alone; any other number is free.
         unsafe {
             if libc::fcntl(number, libc::F_GETFD) == -1
                 && libc::dup3(with.as_raw_fd(), number, libc::O_CLOEXEC) == -1
@@ -365,7 +362,7 @@ pub(super) fn let_go_of_code() {
                     usize::try_from(start).unwrap_or(usize::MAX),
                 );
                 // SAFETY: whole pages of a read-only private mapping of a file: the kernel maps the same bytes
-                // again at the next access. An address that is nobody's is refused.
+                // again at the next access. An unmapped address is refused.
                 unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
             }
         }
@@ -375,13 +372,14 @@ pub(super) fn let_go_of_code() {
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }
 
-/// The process group that we are in; 0 if it is that of somebody outside our namespace.
+/// The process group that we are in; 0 if it is one of another PID namespace.
 pub(super) fn own_group() -> u32 {
     // SAFETY: asks for a number.
     u32::try_from(unsafe { libc::getpgrp() }).unwrap_or(0)
 }
 
-/// Suspends us and all of our group, as Ctrl-Z does, until somebody lets us go on. Where nobody could, the kernel does not.
+/// Suspends us and all of our group, as Ctrl-Z does, until a SIGCONT. An orphaned process group, which no shell could
+/// continue, is not suspended by the kernel.
 pub(super) fn suspend_us() {
     // SAFETY: takes two numbers and touches no memory.
     unsafe { libc::kill(0, libc::SIGTSTP) };
@@ -411,8 +409,8 @@ pub(super) fn on_runtime(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
-/// Hears every signal again, whatever whoever started us had blocked: one that is blocked would never come in, not even
-/// the one that tells of a child's end. Before there is a second thread, which would inherit the mask.
+/// Receives every signal again, whatever our parent process had blocked: one that is blocked would never come in, not
+/// even the one that tells of a child's end. Before there is a second thread, which would inherit the mask.
 pub(super) fn unblock_signals() {
     let mut none = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the set is live during the calls, and made empty by the first.
@@ -422,11 +420,29 @@ pub(super) fn unblock_signals() {
     }
 }
 
-/// Which signals have come while nobody listened, a bit for each.
+/// Has the kernel send us this signal when our parent process ends, and sends it at once if that has happened before.
+/// The parent is the thread that started us, as the kernel sees it.
+pub(super) fn signal_when_parent_ends(signal: Signal) -> io::Result<()> {
+    // SAFETY: takes numbers and touches no memory.
+    let (before, done) = unsafe {
+        let before = libc::getppid();
+        (before, libc::prctl(libc::PR_SET_PDEATHSIG, signal.0))
+    };
+    if done == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: asks for a number.
+    if unsafe { libc::getppid() } != before {
+        kill(process::id(), signal);
+    }
+    Ok(())
+}
+
+/// Which signals have come before they had a handler, a bit for each.
 static KEPT: AtomicU64 = AtomicU64::new(0);
 
-/// Until somebody else takes these signals, and from when they are given back, nobody dies of them: it is kept which have
-/// come. Those that are ignored stay so.
+/// Until the runtime handles these signals, and after it has given them back, they do not kill us: it is kept which
+/// have come. Those that are ignored stay so.
 pub(super) fn keep_signals(signals: impl IntoIterator<Item = Signal>) {
     extern "C" fn keep(number: c_int) {
         KEPT.fetch_or(bit(number), Ordering::Relaxed);
@@ -443,7 +459,7 @@ pub(super) fn keep_signals(signals: impl IntoIterator<Item = Signal>) {
     }
 }
 
-/// Those that were [kept](keep_signals), sent anew: whoever listens by now hears of them.
+/// Those that were [kept](keep_signals), sent anew, to the handlers that are there by now.
 pub(super) fn repeat_kept() {
     let kept = KEPT.swap(0, Ordering::Relaxed);
     for number in (1..=64).filter(|number| kept & bit(*number) != 0) {
@@ -456,7 +472,7 @@ const fn bit(number: c_int) -> u64 {
     1 << ((number - 1) & 63)
 }
 
-/// Whether whoever started us set this signal to be ignored, as `nohup` does.
+/// Whether our parent process set this signal to be ignored, as `nohup` does.
 pub(super) fn is_ignored(signal: Signal) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action only asks; the old one is written to a place of the right type, for which all-zero is a

@@ -35,11 +35,11 @@ impl Terminal {
         self.group
     }
 
-    /// Takes it back, unless somebody else has it by now, as a shell that we were started from.
+    /// Takes it back, unless another process group has it by now, as that of the shell that started us.
     pub(super) fn take_back(self) {
         let holder = foreground(&self.device);
         if holder == 0 || holder == self.group {
-            // One that is gone is nobody's.
+            // It may be gone.
             let _ = sys::take_terminal(self.device.as_fd());
         }
     }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 
-use adieu::FileWatch;
+use adieu::reload::FileWatch;
 
 /// Every file below the folders among these paths, too.
 pub(super) async fn on(paths: &[PathBuf]) -> io::Result<FileWatch> {

@@ -25,6 +25,43 @@ fn a_program_that_ends_at_once_is_four_with_its_last_words() {
     );
 }
 
+/// What goes to the background cannot be stopped by whoever started it.
+#[test]
+fn a_daemon_is_named_as_one_and_the_remedy_told() {
+    // It listens once its parent process has ended: before that it would be a program that is ready.
+    let daemon = format!(
+        "import os, time\nparent = os.getpid()\nif os.fork(): os._exit(0)\n\
+         while os.getppid() == parent: time.sleep(0.001)\nos.setsid()\n{HELLO}"
+    );
+    let test = Test::new().file("daemon.py", &daemon);
+    let ran = test.run(&["--http", URL, "--", "python3", "daemon.py", "{port}"]);
+    let words = [
+        "ended before it was ready: exit code 0",
+        "went to the background: python3",
+        "daemon off",
+    ];
+    ran.refuses(4, &words);
+}
+
+/// It answers, but later than it was waited for: a message that it does not would contradict itself.
+#[test]
+fn an_answer_that_comes_too_late_is_told_as_that() {
+    // The first question is never answered, and outlasts the time there is; the next one is.
+    let late = HELLO.replace("while True:", "unanswered = listener.accept()\nwhile True:");
+    assert_ne!(late, HELLO);
+    let test = Test::new().file("late.py", &late);
+    let words = ["--http", URL, "--ready-within", "3s"];
+    let ran = test.run(&[&words[..], &["--", "python3", "late.py", "{port}"]].concat());
+    ran.refuses(
+        4,
+        &[
+            "answered 200 to one more request after that time",
+            "--ready-within",
+        ],
+    );
+    assert!(!ran.err().contains("nothing answered"), "{}", ran.err());
+}
+
 #[test]
 fn a_port_that_never_opens_is_four() {
     let ran = Test::new().run(&[
@@ -81,16 +118,9 @@ fn what_came_in_the_place_of_ready_is_told() {
             "did not answer below 400; the last request was refused",
         ),
     ] {
-        let command = [
-            "--ready-within",
-            "700ms",
-            "--",
-            "python3",
-            program,
-            "{port}",
-        ];
+        let command = ["--ready-within", "2s", "--", "python3", program, "{port}"];
         let ran = test.run(&[address, &command].concat());
-        ran.refuses(4, &["was not ready after 700 ms", words]);
+        ran.refuses(4, &["was not ready after 2.00 s", words]);
     }
 }
 
@@ -106,11 +136,11 @@ fn usage_is_two_before_anything_is_started() {
     for (words, said) in [
         (
             &["--http", URL, "--check", "exit-cod"][..],
-            "`exit-cod` is no check; did you mean `exit-code`?",
+            "`exit-cod` is not a check; did you mean `exit-code`?",
         ),
         (
             &["--http", URL, "--threshold", "exit-in-time=soon"],
-            "`soon` is no time",
+            "`soon` is not a duration",
         ),
         (
             &["--http", URL, "--html", "not-a-folder/a.html"],
@@ -120,20 +150,20 @@ fn usage_is_two_before_anything_is_started() {
             &["--http", URL, "--junit", "nowhere/a.xml"],
             "its directory does not exist",
         ),
-        (&["--http", "127.0.0.1:{port}"], "is no URL"),
+        (&["--http", "127.0.0.1:{port}"], "is not a URL"),
         (
             &["--tcp", "127.0.0.1:1"],
             "the address `127.0.0.1:1` has none",
         ),
         (
             &["--http", URL, "--signal", "SIGFOO"],
-            "is no signal to stop with",
+            "is not a signal to stop with",
         ),
         (&["--http", URL, "--header", "no colon"], "there is no `:`"),
         (&["--http", URL, "--method", "B AD"], "`B AD` is no method"),
         (
             &["--http", URL, "--readiness", "gopher://x/"],
-            "--readiness gopher://x/: `gopher://x/` is no URL",
+            "--readiness gopher://x/: `gopher://x/` is not a URL",
         ),
         (
             &["--http", URL, "--sse", "/a b"],
@@ -176,7 +206,7 @@ fn a_broken_file_is_two_with_line_and_column() {
         ("syntax.toml", "error: syntax.toml:"),
         (
             "id.toml",
-            "error: id.toml:4:9: `port-freee` is no check; did you mean `port-free`?",
+            "error: id.toml:4:9: `port-freee` is not a check; did you mean `port-free`?",
         ),
         ("key.toml", "error: key.toml:2:3: unknown field `colour`"),
         (

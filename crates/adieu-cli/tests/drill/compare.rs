@@ -27,7 +27,7 @@ fn which_way_it_went() {
     assert_eq!(worse.code(), Some(1), "{}", worse.err());
     for words in [
         "✗ worse   exit-code: passed before, failed after",
-        "exit code 9 after SIGTERM",
+        "exit code 9, stopped while idle by SIGTERM",
         "= 1 still passed",
         "WORSE: what passed fails now",
     ] {

@@ -125,40 +125,6 @@ fn requests_sent_together_are_answered_as_they_were_before() {
     judged.is("pipelined", "passed", &as_before);
 }
 
-#[test]
-fn a_path_that_takes_no_upload_is_not_a_lost_one() {
-    let judged = Test::new().judge(&["--check", "slow-upload", "--upload", "/nowhere"], "");
-    judged.is(
-        "slow-upload",
-        "skipped",
-        &["/nowhere answers 404", "--upload"],
-    );
-}
-
-/// Answers that came before the signal say nothing about the stop, neither good nor bad.
-#[test]
-fn what_was_answered_before_the_signal_is_not_judged() {
-    let test = Test::new();
-    let slow = ["inflight-finishes", "connection-close", "hung-handler"];
-    let checks = ["--check", "inflight-finishes,connection-close,hung-handler"];
-    for (path, fault, words) in [
-        ("/?ms={ms}", "", "GET / answered 200 at once"),
-        ("/nowhere?ms={ms}", "", "answered 404 at once"),
-        ("/slow?ms={ms}", "slow-at-once", "answered 200 at once"),
-    ] {
-        let judged = test.judge(&[&checks[..], &["--slow", path]].concat(), fault);
-        for id in slow {
-            judged.is(id, "skipped", &[words, "--slow"]);
-        }
-    }
-    let judged = test.judge(&["--check", "term-twice", "--slow", "/"], "");
-    judged.is(
-        "term-twice",
-        "passed",
-        &["with a second signal it ended in"],
-    );
-}
-
 /// A program that ends well when idle and badly with clients ends badly.
 #[test]
 fn the_exit_code_of_every_stop_counts() {
@@ -177,16 +143,31 @@ fn the_exit_code_of_every_stop_counts() {
     judged.is("exit-code", "passed", &["exit code 0"]);
 }
 
-/// Killed after the outer grace, a program has failed whatever is asked about it.
+/// Killed after the outer grace, a program has failed. The check that is about it tells it, and the others refer to it.
 #[test]
-fn what_never_ends_fails_every_check_that_needs_its_end() {
-    let checks = "exit-code,no-orphans,port-free,term-twice,idle-keepalive,half-head,keepalive-race,fresh-connections";
-    let judged = Test::new().judge(&["--grace", "700ms", "--check", checks], "deaf");
+fn what_never_ends_is_told_once() {
+    let checks =
+        "no-orphans,port-free,term-twice,idle-keepalive,half-head,keepalive-race,fresh-connections";
+    let test = Test::new();
+    let words = |checks: &str| format!("{checks},exit-code");
+    let judged = test.judge(&["--grace", "700ms", "--check", &words(checks)], "deaf");
     for id in checks.split(',') {
-        judged.is(id, "failed", &["had to be killed", "700 ms"]);
+        judged.is(id, "skipped", &["even when idle", "see exit-code"]);
         let told = judged.check(id).to_string();
         assert!(!told.contains("it ends in"), "{told}");
     }
+    judged.is("exit-code", "failed", &["had to be killed", "700 ms"]);
+    let hint = judged.check("exit-code")["hint"].to_string();
+    assert!(hint.contains("handle the stop signal"), "{hint}");
+    assert_eq!(judged.0["verdict"], "failed");
+    // Where no check is about it, the first one tells it.
+    let judged = test.judge(&["--grace", "700ms", "--check", checks], "deaf");
+    let checks = judged.0["checks"].as_array().expect("checks");
+    let failed: Vec<_> = checks
+        .iter()
+        .filter(|it| it["outcome"] == "failed")
+        .collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
     assert_eq!(judged.0["verdict"], "failed");
 }
 
@@ -224,12 +205,34 @@ fn connections_that_are_never_kept_are_not_raced() {
     judged.is("exit-in-time", "passed", &["loaded: 1 stops"]);
 }
 
-/// One stop in a race says little; three are cheap where stops are short.
+/// One stop in a race says little: it is looked for in several, until the first that loses too much.
 #[test]
-fn a_quick_race_has_three_stops() {
-    let judged = Test::new().judge(&["--quick", "--check", "keepalive-race"], "");
-    let check = judged.check("keepalive-race");
-    assert!(check["reason"].to_string().contains("3 stops"), "{check}");
+fn a_race_is_looked_for_in_several_stops_until_one_loses() {
+    let test = Test::new();
+    let stops = |threshold: &str| {
+        let words = [
+            "--quick",
+            "--check",
+            "keepalive-race",
+            "--threshold",
+            threshold,
+        ];
+        // What this program loses is its own affair.
+        let judged = test.judge(&words, "");
+        let reason = judged.check("keepalive-race")["reason"].to_string();
+        let (before, _) = reason.split_once(" stop").expect("a number of stops");
+        let number = before
+            .rsplit(' ')
+            .next()
+            .and_then(|it| it.parse::<u32>().ok());
+        (number.expect("a number"), reason)
+    };
+    // Where the machine is slow no further one is begun after eight seconds.
+    let (several, reason) = stops("keepalive-race=1000000");
+    assert!((2..=5).contains(&several), "{reason}");
+    let judged = test.judge(&["--quick", "--check", "fresh-connections"], "root-503");
+    let reason = judged.check("fresh-connections")["reason"].to_string();
+    assert!(reason.contains("in 1 stop: "), "{reason}");
 }
 
 /// Answers one client after the other: half a request keeps all others out, which is not a matter of its stop.
@@ -291,7 +294,7 @@ fn a_slow_program_is_stopped_as_soon_as_every_client_was_answered() {
     let command = ["--", "python3", "slow.py", "{port}"];
     let ran = test.run(&[&checks[..], &words, &command].concat());
     let judged = Judged(serde_json::from_str(&ran.out()).expect("one object"));
-    judged.is("fresh-connections", "passed", &["crossed 1 stop"]);
+    judged.is("fresh-connections", "passed", &["requests were lost in"]);
 }
 
 /// What nothing here can parse is not said to be whole.
@@ -318,7 +321,7 @@ fn a_head_is_answered_without_a_body() {
     let loss = ["--threshold", "keepalive-race=1000000"];
     let checks = [&checks[..], &loss, &["--check", "keepalive-race"]].concat();
     let judged = Test::new().judge(&checks, "");
-    judged.is("keepalive-race", "passed", &["requests crossed 3 stops"]);
+    judged.is("keepalive-race", "passed", &["stops"]);
 }
 
 /// A stop that readiness is asked about shows when it said no, and nothing of the program outlives its exit.
@@ -341,37 +344,6 @@ fn evidence_has_no_query() {
     judged.is("inflight-finishes", "failed", &["GET /slow"]);
     let check = judged.check("inflight-finishes").to_string();
     assert!(!check.contains("geheim"), "{check}");
-}
-
-/// An answer that is whole before the signal crosses no stop.
-#[test]
-fn what_does_not_stream_is_no_stream_under_way() {
-    let checks = [
-        "--check",
-        "stream-whole,sse-ends",
-        "--stream",
-        "/",
-        "--sse",
-        "/",
-    ];
-    let judged = Test::new().judge(&checks, "");
-    judged.is(
-        "stream-whole",
-        "skipped",
-        &["whole before the signal", "--stream"],
-    );
-    judged.is("sse-ends", "skipped", &["text/event-stream", "--sse"]);
-}
-
-/// What fits into the buffers of a connection was never waited for.
-#[test]
-fn a_small_answer_says_nothing_about_slow_readers() {
-    let judged = Test::new().judge(&["--check", "slow-reader", "--large", "/"], "");
-    judged.is(
-        "slow-reader",
-        "skipped",
-        &["fit into the buffers", "--large"],
-    );
 }
 
 #[test]

@@ -2,15 +2,22 @@
 #![cfg(unix)]
 
 mod bad_input;
+mod behind;
 mod compare;
 mod evidence;
+mod few_workers;
+mod fixed_drain;
+mod given_paths;
 mod interrupt;
 mod judgement;
 mod liveness;
 mod newcomers;
 mod options;
+mod reload;
 mod reports;
 mod resume;
+mod rollout;
 mod support;
+mod verdict;
 mod websocket;
 mod workers;

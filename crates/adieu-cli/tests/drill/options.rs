@@ -66,7 +66,8 @@ fn lines_over_tls_are_understood_with_tls_only() {
     for (tls, outcome) in [(&["--tls"][..], "passed"), (&[], "skipped")] {
         let command = ["--", "python3", "tls.py", "{port}"];
         let ran = test.run(&[&words[..], tls, &command].concat());
-        assert_eq!(ran.code(), Some(0), "{}", ran.err());
+        let code = if outcome == "passed" { 0 } else { 3 };
+        assert_eq!(ran.code(), Some(code), "{}", ran.err());
         let report: Value = serde_json::from_str(&ran.out()).expect("one object");
         assert_eq!(report["checks"][0]["outcome"], outcome, "{report}");
     }
@@ -113,7 +114,8 @@ fn a_socket_is_held_over_restarts_for_a_program_that_takes_it() {
     ] {
         let command = ["--quick", "--", "python3", "held.py", "{port}"];
         let ran = test.run(&[&words[..], held, &command].concat());
-        assert_eq!(ran.code(), Some(0), "{} {}", ran.out(), ran.err());
+        let code = if outcome == "passed" { 0 } else { 3 };
+        assert_eq!(ran.code(), Some(code), "{} {}", ran.out(), ran.err());
         let report: Value = serde_json::from_str(&ran.out()).expect("one object");
         let check = &report["checks"][0];
         assert_eq!(check["outcome"], outcome, "{check}");
@@ -124,6 +126,101 @@ fn a_socket_is_held_over_restarts_for_a_program_that_takes_it() {
             "{check}"
         );
     }
+}
+
+/// As `uvicorn --fd 3`: nothing tells it a port, so it gets the socket at every start, and nobody else listens.
+#[test]
+fn a_program_that_knows_no_port_is_handed_its_socket_at_every_start() {
+    let only = HELD.replace(
+        "listener = socket.create_server((\"127.0.0.1\", int(sys.argv[1])))",
+        "sys.exit(7)",
+    );
+    assert_ne!(only, HELD);
+    let test = Test::new().file("only.py", &only);
+    let checks = "rolling-restart,port-free,exit-code,under-shell,listener-refuses";
+    let words = [
+        "--http",
+        URL,
+        "--clients",
+        "4",
+        "--quick",
+        "--json",
+        "--check",
+        checks,
+    ];
+    let command = ["--", "python3", "only.py"];
+    let ran = test.run(&[&words[..], &["--held-socket"], &command].concat());
+    let report: Value = serde_json::from_str(&ran.out()).expect("one object");
+    for check in report["checks"].as_array().expect("checks") {
+        assert_eq!(check["outcome"], "passed", "{check}");
+    }
+    let ran = test.run(&[&words[..], &command].concat());
+    ran_refuses_without_socket(&ran);
+}
+
+fn ran_refuses_without_socket(ran: &crate::support::Ran) {
+    assert_eq!(ran.code(), Some(2), "{}", ran.err());
+    assert!(ran.err().contains("needs --held-socket"), "{}", ran.err());
+}
+
+/// The README's own line.
+#[test]
+fn uvicorn_takes_its_socket_as_descriptor_3() {
+    let Some(python) = crate::few_workers::python_with("uvicorn") else {
+        fixture_skip::missing("a Python with uvicorn, named in ADIEU_PYTHON");
+        return;
+    };
+    let app = "async def app(scope, receive, send):\n    \
+               if scope['type'] != 'http': return\n    \
+               await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n    \
+               await send({'type': 'http.response.body', 'body': b'ok'})\n";
+    let test = Test::new().file("shop.py", app);
+    let words = [
+        "--http",
+        URL,
+        "--held-socket",
+        "--json",
+        "--check",
+        "rolling-restart,port-free",
+    ];
+    let loss = ["--quick", "--threshold", "rolling-restart=100000"];
+    let command = ["--", &python, "-m", "uvicorn", "shop:app", "--fd", "3"];
+    let ran = test.run(&[&words[..], &loss, &command].concat());
+    let report: Value =
+        serde_json::from_str(&ran.out()).unwrap_or_else(|_| panic!("{}", ran.err()));
+    for check in report["checks"].as_array().expect("checks") {
+        assert_eq!(check["outcome"], "passed", "{check}");
+    }
+}
+
+/// A file that is checked in means the same wherever it is used from.
+#[test]
+fn a_directory_in_a_file_is_relative_to_the_file() {
+    let test = Test::new();
+    for folder in ["conf", "app"] {
+        std::fs::create_dir(test.path().join(folder)).expect("a folder");
+    }
+    std::fs::write(test.path().join("app/here.py"), HELLO).expect("a file");
+    let file = "[[target]]\ncommand = [\"python3\", \"here.py\", \"{port}\"]\ncwd = \"../app\"\n\
+                http = \"http://127.0.0.1:{port}/\"\ncheck = [\"port-free\", \"state-intact\"]\n\
+                state-file = \"here.py\"\nstate-command = \"test -f here.py\"\n";
+    std::fs::write(test.path().join("conf/drill.toml"), file).expect("a file");
+    let ran = test.run(&[
+        "--file",
+        "conf/drill.toml",
+        "--quick",
+        "--require",
+        "state-intact",
+    ]);
+    assert_eq!(ran.code(), Some(0), "{} {}", ran.out(), ran.err());
+    let words = ["--http", URL, "--check", "port-free", "--cwd", "app"];
+    let ran = test.run(&[&words[..], &["--", "python3", "here.py", "{port}"]].concat());
+    assert_eq!(ran.code(), Some(0), "{}", ran.err());
+    let words = [
+        "--http", URL, "--cwd", "nowhere", "--", "python3", "here.py", "{port}",
+    ];
+    test.run(&words)
+        .refuses(2, &["there is no directory nowhere"]);
 }
 
 #[test]
@@ -198,4 +295,25 @@ fn method_header_and_body_are_sent_and_not_told() {
     let report: Value = serde_json::from_str(&ran.out()).expect("one object");
     assert_eq!(report["stops"][0]["requests"][0]["label"], "PUT /item");
     assert!(!ran.out().contains("heimlich"), "{}", ran.out());
+}
+
+/// Durations are read as `adieu run` reads them.
+#[test]
+fn a_duration_may_have_minutes_and_seconds() {
+    let test = Test::new();
+    let ran = test.run(&[
+        "--http",
+        URL,
+        "--check",
+        "exit-code",
+        "--grace",
+        "1m30s",
+        "--ready-within",
+        "1h",
+        "--",
+        "python3",
+        "hello.py",
+        "{port}",
+    ]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.err());
 }

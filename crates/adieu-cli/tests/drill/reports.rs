@@ -69,7 +69,8 @@ fn a_check_that_fails_is_one_and_the_reports_are_written() {
     let ran = test.run(&[&words[..], &["--", "python3", "wrong.py", "{port}"]].concat());
     assert_eq!(ran.code(), Some(1), "{}", ran.err());
     assert!(
-        ran.out().contains("exit code 9 after SIGTERM"),
+        ran.out()
+            .contains("exit code 9, stopped while idle by SIGTERM"),
         "{}",
         ran.out()
     );
@@ -101,6 +102,80 @@ fn a_file_holds_several_targets() {
         .refuses(2, &["no target is named `three`"]);
 }
 
+/// A build server is told one name, and so it finds one file, which another user can read.
+#[test]
+fn several_targets_share_one_file_of_each_kind() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let two = "[defaults]\nhttp = \"http://127.0.0.1:{port}/\"\ncheck = [\"port-free\"]\n\
+               command = [\"python3\", \"hello.py\", \"{port}\"]\n\
+               [[target]]\nname = \"one\"\n[[target]]\nname = \"two\"\n";
+    let test = Test::new().file("two.toml", two);
+    let ran = test.run(&["--file", "two.toml", "--junit", "j.xml", "--html", "d.html"]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.err());
+    let mode = |name: &str| {
+        let found = fs::metadata(test.path().join(name)).expect("there");
+        found.permissions().mode() & 0o777
+    };
+    for name in ["j.xml", "d.html"] {
+        assert!(ran.err().contains(name), "{}", ran.err());
+        assert_eq!(mode(name), mode("two.toml"), "{name}");
+        let text = fs::read_to_string(test.path().join(name)).expect("a report");
+        assert!(text.contains("one") && text.contains("two"), "{name}");
+    }
+    let xml = fs::read_to_string(test.path().join("j.xml")).expect("a report");
+    assert_eq!(xml.matches("<testsuite ").count(), 2, "{xml}");
+}
+
+/// Nearly all of an object are its requests, which few readers want.
+#[test]
+fn a_slim_object_has_the_stops_and_not_their_requests() {
+    let test = Test::new();
+    let words = [
+        "--http",
+        URL,
+        "--check",
+        "fresh-connections",
+        "--quick",
+        "--json",
+    ];
+    let loss = ["--threshold", "fresh-connections=100000", "--slim"];
+    let ran = test.run(&[&words[..], &loss, &["--", "python3", "hello.py", "{port}"]].concat());
+    let report: Value = serde_json::from_str(&ran.out()).expect("one object");
+    let stop = &report["stops"][0];
+    assert!(
+        !stop["marks"].as_array().expect("marks").is_empty(),
+        "{stop}"
+    );
+    assert_eq!(stop["requests"], Value::Array(Vec::new()));
+    assert!(stop["omitted"].as_u64().is_some_and(|it| it > 0), "{stop}");
+}
+
+/// A log shows where the time goes, and GitHub what failed.
+#[test]
+fn without_a_terminal_each_check_is_a_line_and_github_is_told() {
+    let test = Test::new().file("wrong.py", &HELLO.replace("sys.exit(0)", "sys.exit(9)"));
+    let words = ["--http", URL, "--check", "port-free,exit-code", "--json"];
+    let ran = test
+        .command(&[&words[..], &["--", "python3", "wrong.py", "{port}"]].concat())
+        .env("GITHUB_ACTIONS", "true")
+        .env("GITHUB_STEP_SUMMARY", test.path().join("summary.md"))
+        .output()
+        .expect("the command runs");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("port-free passed in "), "{said}");
+    assert!(
+        said.contains("::error title=python3%3A exit-code::exit code 9"),
+        "{said}"
+    );
+    let summary = fs::read_to_string(test.path().join("summary.md")).expect("a summary");
+    assert!(
+        summary.contains("| `exit-code` | failed | exit code 9"),
+        "{summary}"
+    );
+    serde_json::from_slice::<Value>(&ran.stdout).expect("one object and nothing else");
+}
+
 #[test]
 fn checks_are_listed_and_explained() {
     let test = Test::new();
@@ -122,7 +197,7 @@ fn checks_are_listed_and_explained() {
         assert!(page.out().contains(part), "{}", page.out());
     }
     test.run(&["--explain", "h2-gone"])
-        .refuses(2, &["is no check"]);
+        .refuses(2, &["is not a check"]);
 }
 
 /// A target that cannot be drilled does not take the reports of those before it along.

@@ -1,8 +1,8 @@
-//! WebSockets as strict servers have them, and a path that never becomes one.
+//! WebSockets as strict servers have them.
 
 use crate::support::{Judged, Test, URL};
 
-/// Demands a key of sixteen bytes, as RFC 6455 does, says the code it was given at the stop, and never answers at `/silent`.
+/// Demands a key of sixteen bytes, as RFC 6455 does, and says the code it was given at the stop.
 const STRICT: &str = r#"
 import base64, signal, socket, sys, threading
 stopping = threading.Event()
@@ -13,9 +13,7 @@ def serve(peer):
         path = (lines[0] + "  ").split(" ")[1]
         fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         key = base64.b64decode(fields.get("sec-websocket-key", ""))
-        if path == "/silent":
-            stopping.wait()
-        elif path == "/socket" and len(key) == 16:
+        if path == "/socket" and len(key) == 16:
             peer.sendall(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
             stopping.wait()
             peer.sendall(b"\x88\x02" + int(sys.argv[2]).to_bytes(2, "big"))
@@ -44,15 +42,6 @@ fn judge(path: &str, code: &str) -> Judged {
 #[test]
 fn a_server_that_looks_at_the_key_opens_a_websocket() {
     judge("/socket", "1001").is("websocket-1001", "passed", &["code 1001"]);
-}
-
-#[test]
-fn a_path_that_never_answers_does_not_hold_the_drill() {
-    judge("/silent", "1001").is(
-        "websocket-1001",
-        "skipped",
-        &["/silent", "no answer within"],
-    );
 }
 
 #[test]

@@ -4,13 +4,15 @@ use crate::support::{Judged, Test};
 
 /// Cleans up for so many seconds after the signal. The next one kills it, or makes it give up, if it is told so.
 const WORKER: &str = r#"
-import signal, sys, time
+import os, signal, sys, time
 stopping = False
 def hang(*_):
     while True:
         signal.pause()
 def give_up(*_):
-    sys.exit("interrupted")
+    # An interpreter that ends in order gives its handlers back first, and the next signal of a storm would kill it.
+    os.write(2, b"interrupted\n")
+    os._exit(1)
 def stop(*_):
     global stopping
     stopping = True
@@ -76,4 +78,103 @@ fn a_stop_without_an_end_is_told_as_it_was() {
     judged.is("term-twice", "failed", &words);
     let advice = &judged.0["recommendation"];
     assert_eq!(advice["endless"], 2, "{advice}");
+}
+
+/// Does jobs from a file, each in half a second, and writes what it has done to another. At SIGTERM it finishes the job in
+/// hand; told `drops`, it forgets it. A child helps it, without which a job cannot be finished.
+const QUEUE: &str = r#"
+import os, signal, subprocess, sys, time
+FOLDER, MANNER = sys.argv[1], sys.argv[2]
+stopping = False
+def stop(*_):
+    global stopping
+    stopping = True
+    if MANNER == "drops":
+        sys.exit(0)
+def read(name):
+    path = os.path.join(FOLDER, name)
+    return open(path).read().split() if os.path.exists(path) else []
+def take():
+    todo = [job for job in read("todo") if job not in read("taken")]
+    if todo:
+        with open(os.path.join(FOLDER, "taken"), "a") as file:
+            file.write(todo[0] + "\n")
+        return todo[0]
+signal.signal(signal.SIGTERM, stop)
+helper = subprocess.Popen(["sleep", "600"], start_new_session=MANNER != "needs-helper")
+print("ready", flush=True)
+while not stopping:
+    job = take()
+    until = time.monotonic() + (0.5 if job else 0.02)
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(left)
+    if job and helper.poll() is None:
+        with open(os.path.join(FOLDER, "done"), "a") as file:
+            file.write(job + "\n")
+helper.kill()
+"#;
+
+fn judge_fed(manner: &str, checks: &str) -> Judged {
+    let test = Test::new().file("queue.py", QUEUE);
+    let feed = "for n in 1 2 3; do echo $$-$n; done | tee -a {dir}/todo";
+    let words = [
+        "--ready-line",
+        "ready",
+        "--grace",
+        "5s",
+        "--check",
+        checks,
+        "--json",
+    ];
+    let data = ["--feed", feed, "--ledger", "cat {dir}/done"];
+    let command = ["--", "python3", "queue.py", "{dir}", manner];
+    let ran = test.run(&[&words[..], &data, &command].concat());
+    Judged(serde_json::from_str(&ran.out()).unwrap_or_else(|_| panic!("{}", ran.err())))
+}
+
+/// The job in hand at the signal is the one that is lost or kept.
+#[test]
+fn the_work_of_a_worker_is_followed_over_a_stop() {
+    let checks = "inflight-finishes,group-signal";
+    let judged = judge_fed("finishes", checks);
+    judged.is(
+        "inflight-finishes",
+        "passed",
+        &["all 3 entries", "done after a restart"],
+    );
+    judged.is("group-signal", "passed", &["lost none of 3 entries"]);
+    let judged = judge_fed("drops", checks);
+    judged.is(
+        "inflight-finishes",
+        "failed",
+        &["1 of 3 entries", "not done"],
+    );
+    judged.is("group-signal", "skipped", &["at a single signal already"]);
+    // One signal is fine; the one to the group takes the helper along.
+    let judged = judge_fed("needs-helper", checks);
+    judged.is("inflight-finishes", "passed", &["all 3 entries"]);
+    judged.is(
+        "group-signal",
+        "failed",
+        &["were lost to a signal to the whole group"],
+    );
+}
+
+/// A pass without work says so.
+#[test]
+fn a_worker_without_work_is_said_to_have_had_none() {
+    let judged = judge("", "0", "0");
+    judged.is("term-twice", "passed", &["no work in hand", "--feed"]);
+    let test = Test::new();
+    let words = [
+        "--ready-line",
+        "x",
+        "--feed",
+        "true",
+        "--",
+        "python3",
+        "hello.py",
+    ];
+    test.run(&words)
+        .refuses(2, &["--ledger COMMAND", "give both"]);
 }

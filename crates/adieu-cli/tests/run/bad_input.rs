@@ -22,11 +22,7 @@ fn commands_that_cannot_be_run() {
             "cannot start /no/such/file: there is no such file",
         ),
         (plain, 126, "it is not executable: chmod +x it"),
-        (
-            "/tmp",
-            126,
-            "cannot start /tmp: it is not executable, but a folder",
-        ),
+        ("/tmp", 126, "cannot start /tmp: it is a directory"),
     ] {
         let (found, out, said) = run(&[], &[command]);
         assert_eq!((found, out.as_str()), (code, ""), "{said}");
@@ -123,7 +119,7 @@ fn a_port_that_is_taken() {
     assert_eq!(code, 125);
     assert!(
         said.contains(&format!(
-            "cannot listen on {address}: somebody else does already"
+            "cannot listen on {address}: the address is already in use"
         )),
         "{said}"
     );
@@ -136,10 +132,10 @@ fn a_port_that_is_taken() {
 #[test]
 fn options_that_make_no_sense() {
     for (options, words) in [
-        (&["--signal", "soon=quit"][..], "`soon` is no signal"),
-        (&["--signal", "term"], "give what comes and what goes"),
+        (&["--signal", "soon=quit"][..], "unknown signal `soon`"),
+        (&["--signal", "term"], "expected FROM=TO"),
         (&["--signal", "kill=term"], "SIGKILL cannot be passed on"),
-        (&["--signal", "term=none"], "would not hear of the stop"),
+        (&["--signal", "term=none"], "would never be asked to stop"),
         (&["--grace", "0s"], "--grace 0s leaves the command no time"),
         (&["--grace", "soon"], "--grace"),
         (
@@ -158,9 +154,9 @@ fn options_that_make_no_sense() {
         ),
         (
             &["--probe-tcp", "127.0.0.1:1", "--ready", "start"],
-            "nobody would ask the probe",
+            "has no effect without --health",
         ),
-        (&["--probe-http", "https://a/"], "https is not spoken"),
+        (&["--probe-http", "https://a/"], "https is not supported"),
         (&["--probe-tcp", "nowhere"], "--probe-tcp"),
         (&["--watch", "/tmp"], "needs the socket of --listen"),
         (&["--health", "nowhere"], "--health nowhere: give host"),
@@ -281,6 +277,6 @@ async fn a_unix_socket_that_somebody_else_is_too_busy_on() {
         .code()
         .await;
     assert_eq!(code, 125, "{said}");
-    assert!(said.contains("somebody else does already"), "{said}");
+    assert!(said.contains("the address is already in use"), "{said}");
     assert!(path.exists());
 }

@@ -1,9 +1,10 @@
 //! Signals in the first moment, before anybody listens, and in the last, when nobody does any more.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Command;
 
-use adieu_load::Subject;
+use adieu_testkit::ChildProcess;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -17,7 +18,7 @@ const SENT_BEFORE: &str = "import os, signal, sys\n\
                            os.kill(os.getpid(), signal.SIGTERM)\n\
                            os.execv(sys.argv[1], sys.argv[1:])";
 
-async fn code(subject: Subject) -> Option<i32> {
+async fn code(subject: ChildProcess) -> Option<i32> {
     let end = timeout(PATIENCE, subject.end()).await;
     let end = end.expect("in time").expect("an end");
     println!("{}", end.errors);
@@ -28,7 +29,7 @@ const COMMAND: [&str; 7] = ["-c", SENT_BEFORE, ADIEU, "run", "--", "sleep", "5"]
 
 #[tokio::test]
 async fn a_stop_before_the_start_is_a_stop() {
-    let subject = Subject::start("/usr/bin/python3", COMMAND).expect("it starts");
+    let subject = ChildProcess::start("/usr/bin/python3", COMMAND).expect("it starts");
     assert_eq!(code(subject).await, Some(143));
 }
 
@@ -40,17 +41,24 @@ async fn a_stop_before_the_start_of_process_1_is_a_stop() {
     }
     let namespace = ["--pid", "--fork", "--mount-proc", "/usr/bin/python3"];
     let words = namespace.into_iter().chain(COMMAND);
-    let subject = Subject::start("unshare", words).expect("it starts");
+    let subject = ChildProcess::start("unshare", words).expect("it starts");
     assert_eq!(code(subject).await, Some(143));
 }
 
-/// All have ended, and the report is being written: its reader is not there yet.
+/// All have ended, and the report is being written: its reader has not read what is in the pipe before it.
 #[tokio::test]
 async fn a_signal_after_the_end_changes_nothing() {
     let folder = tempfile::TempDir::new().unwrap();
     let report = folder.path().join("report.json");
     let made = Command::new("mkfifo").arg(&report).status().unwrap();
     assert!(made.success());
+    let mut pipe = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&report)
+        .unwrap();
+    let before = vec![b'x'; usize::from(u16::MAX) + 1];
+    pipe.write_all(&before).unwrap();
     let path = report.to_str().unwrap();
     let script = "trap 'exit 7' USR1; echo ready; while :; do sleep 0.01; done";
     let mut wrapper = Wrapper::start(&["--report", path], &["sh", "-c", script]);
@@ -61,8 +69,14 @@ async fn a_signal_after_the_end_changes_nothing() {
     for signal in [Signal::TERM, Signal::INT, Signal::USR1] {
         wrapper.signal(signal);
     }
-    let written = fs::read_to_string(&report).unwrap();
-    assert!(written.contains("\"exit_code\": 7"), "{written}");
+    let written = tokio::task::spawn_blocking(move || {
+        pipe.read_exact(&mut vec![0; before.len()])?;
+        let mut written = String::new();
+        BufReader::new(pipe).read_line(&mut written)?;
+        Ok::<_, std::io::Error>(written)
+    });
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 7, "{said}");
+    let written = written.await.unwrap().unwrap();
+    assert!(written.starts_with('{'), "{written}");
 }

@@ -1,6 +1,7 @@
 //! A service that hands over to a process of its own making, under `adieu run`.
 
-use adieu_load::{Mode, times};
+use adieu_load::Mode;
+use adieu_testkit::iterations;
 use rustix::process::Signal;
 
 use crate::health::health;
@@ -33,7 +34,7 @@ async fn the_successor_is_the_command() {
         let load = load(&address, Mode::Mixed).await;
         let mut serving = children(wrapper.subject.pid())[0];
         // Each hears the next signal, so each has become the one that signals are passed on to.
-        for _ in 0..times(2, 50) {
+        for _ in 0..iterations(2, 50) {
             wrapper.signal(Signal::USR2);
             let next = taken_over(&mut wrapper).await;
             assert_ne!(next, serving);
@@ -95,7 +96,7 @@ async fn the_end_of_a_successor_is_seen_also_by_others_than_its_parent() {
 async fn a_process_that_is_not_below_us_is_never_the_command() {
     let mut wrapper = names("1", "stays");
     wrapper.line("up").await;
-    wrapper.says("MAINPID=1 is no process below us").await;
+    wrapper.says("MAINPID=1 is not a descendant").await;
     let command = children(wrapper.subject.pid())[0];
     wrapper.signal(Signal::TERM);
     wrapper

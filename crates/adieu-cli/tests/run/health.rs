@@ -121,7 +121,7 @@ async fn readiness_is_off_during_the_pre_stop() {
     let address = wrapper.health().await;
     assert_eq!(health(address, "/readyz").0, 0);
     wrapper.signal(Signal::TERM);
-    wrapper.says("not ready any more").await;
+    wrapper.says("readiness off").await;
     assert_eq!(health(address, "/readyz").0, 1);
     assert_eq!(health(address, "/livez").0, 0, "alive, and the command too");
     assert_eq!(crate::support::children(wrapper.subject.pid()).len(), 1);
@@ -278,4 +278,62 @@ async fn an_answer_does_not_make_it_larger() {
     until("it is small", || resident() < 7_000);
     wrapper.signal(Signal::TERM);
     wrapper.end().await;
+}
+
+/// What a probe asks may hold a password, and whoever asks for health may be anybody.
+#[tokio::test]
+async fn a_probe_is_named_by_its_kind() {
+    let nobody = free();
+    let url = format!("http://{nobody}/?token=hunter2");
+    let command = "test hunter2 = hunter3";
+    let tcp = nobody.to_string();
+    let options = [
+        "--health",
+        "127.0.0.1:0",
+        "--ready",
+        "start",
+        "--probe-http",
+        &url,
+        "--probe-tcp",
+        &tcp,
+        "--probe-command",
+        command,
+    ];
+    let mut wrapper = Wrapper::start(&options, &["sleep", "1000"]);
+    let address = wrapper.health().await;
+    let page = |path: &str| {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    for path in ["/readyz", "/health", "/metrics", "/plan", "/report"] {
+        let answer = page(path);
+        assert!(!answer.contains("hunter"), "{path}: {answer}");
+    }
+    for name in ["probe http", "probe tcp", "probe command"] {
+        let answer = page("/health");
+        assert!(answer.contains(name), "{name}: {answer}");
+    }
+    wrapper.signal(Signal::TERM);
+    wrapper.end().await;
+}
+
+/// The kubelet asks from outside of the pod; elsewhere a port alone is for this machine alone.
+#[test]
+fn a_port_alone_is_within_reach_of_who_asks() {
+    for (host, shown) in [
+        ("", "health on http://127.0.0.1:"),
+        ("10.96.0.1", "health on http://0.0.0.0:"),
+    ] {
+        let surroundings = [("KUBERNETES_SERVICE_HOST", host)];
+        let options = ["--health", "0"];
+        let (code, _, said) = crate::support::run_in(&surroundings, &options, &["true"]);
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains(shown), "`{host}`: {said}");
+    }
 }

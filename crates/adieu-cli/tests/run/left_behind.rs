@@ -172,3 +172,24 @@ async fn what_waits_in_the_queue_of_one_that_hangs_is_answered_by_the_next() {
     wrapper.signal(Signal::TERM);
     assert_eq!(wrapper.code().await.0, 0);
 }
+
+/// A server that put itself in the background understands the signal that its command would.
+#[tokio::test]
+async fn a_daemon_is_sent_what_the_map_says() {
+    let script = "import os, signal\n\
+                  signal.signal(signal.SIGQUIT, lambda *_: (print('quit', flush=True), os._exit(0)))\n\
+                  if os.fork() == 0:\n\x20   os.setsid()\n\x20   print('up', flush=True)\n\x20   while True: signal.pause()\n\
+                  os._exit(0)";
+    let options = ["--signal", "term=quit"];
+    let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", script]);
+    wrapper.line("up").await;
+    wrapper.says("waiting for what it left").await;
+    wrapper.signal(Signal::TERM);
+    wrapper.line("quit").await;
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("SIGQUIT to what it left: python3 ("),
+        "{said}"
+    );
+}

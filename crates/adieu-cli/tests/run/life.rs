@@ -131,7 +131,10 @@ async fn who_does_not_end_in_time_is_killed_with_all_others() {
     wrapper.signal(Signal::TERM);
     let (code, said) = wrapper.code().await;
     assert_eq!((code, state(other)), (137, None), "{said}");
-    assert!(said.contains("300ms are over: SIGKILL to "), "{said}");
+    assert!(
+        said.contains("300ms are over: sending SIGKILL to "),
+        "{said}"
+    );
     let report: serde_json::Value =
         serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     let text = report.to_string();
@@ -174,9 +177,9 @@ async fn a_hurry_in_the_pre_stop_still_tells_the_command() {
             .await;
         wrapper.ready().await;
         wrapper.signal(Signal::INT);
-        wrapper.says("not ready any more").await;
+        wrapper.says("readiness off").await;
         wrapper.signal(Signal::INT);
-        wrapper.says("in a hurry: the command has 1s").await;
+        wrapper.says("second SIGINT: the command has 1s").await;
         wrapper.says("SIGINT to sh (pid ").await;
         assert_eq!(wrapper.code().await.0, expected);
     }
@@ -195,7 +198,7 @@ async fn the_stop_waits_for_the_pre_stop() {
     assert!(begun.elapsed().as_millis() >= 400);
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 4);
-    let order: Vec<_> = ["stopping: sigterm", "not ready any more", "SIGTERM to sh"]
+    let order: Vec<_> = ["stopping: sigterm", "readiness off", "SIGTERM to sh"]
         .into_iter()
         .map(|it| said.find(it))
         .collect();
@@ -215,7 +218,7 @@ async fn the_pre_stop_is_not_waited_for_once_the_command_has_ended() {
         if when == "while" {
             wrapper.signal(Signal::TERM);
             wrapper
-                .says("not ready any more; going on as before for 600s")
+                .says("readiness off; serving for another 600s")
                 .await;
         }
         let signal = if code == 3 { Signal::QUIT } else { Signal::INT };
@@ -224,7 +227,7 @@ async fn the_pre_stop_is_not_waited_for_once_the_command_has_ended() {
         let (ended, said) = wrapper.code().await;
         assert_eq!(ended, code, "{when}: {said}");
         assert_eq!(
-            said.contains("going on as before"),
+            said.contains("serving for another"),
             when == "while",
             "{said}"
         );

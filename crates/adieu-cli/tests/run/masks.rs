@@ -1,6 +1,6 @@
 //! Started by somebody who has signals blocked, which every process below inherits.
 
-use adieu_load::Subject;
+use adieu_testkit::ChildProcess;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -11,18 +11,18 @@ const BLOCKED: &str = "import os, signal, sys\n\
                        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n\
                        os.execv(sys.argv[1], sys.argv[1:])";
 
-fn start(words: &[&str]) -> Subject {
+fn start(words: &[&str]) -> ChildProcess {
     let launcher = ["-c", BLOCKED];
     let words = launcher.iter().chain(words);
-    Subject::start("/usr/bin/python3", words).expect("it starts")
+    ChildProcess::start("/usr/bin/python3", words).expect("it starts")
 }
 
-async fn line(subject: &mut Subject, beginning: &str) -> String {
+async fn line(subject: &mut ChildProcess, beginning: &str) -> String {
     let line = timeout(PATIENCE, subject.line(beginning)).await;
     line.expect("in time").expect("a line")
 }
 
-async fn code(subject: Subject) -> Option<i32> {
+async fn code(subject: ChildProcess) -> Option<i32> {
     let end = timeout(PATIENCE, subject.end()).await;
     end.expect("in time").expect("an end").status.code()
 }

@@ -1,7 +1,7 @@
 //! Beside tini and dumb-init: each row is asserted for ours and printed for theirs.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -14,14 +14,12 @@ use crate::support::{ADIEU, PATIENCE, children, ends, is_reaped, state};
 
 /// What a peer that never does it is given.
 const GIVE_UP: Duration = Duration::from_secs(2);
-/// Who does not wait for anybody is gone by then; on a machine so busy that it is not, it passes for one who does.
+/// A peer that does not wait for anybody is gone by then; on a machine so busy that it is not, it passes for one that
+/// does. Ours says that it waits.
 const UNTIL_IT_WOULD_HAVE_ENDED: Duration = Duration::from_millis(500);
 
 const WRAPPERS: [(&str, &[&str]); 3] = [
-    (
-        "adieu run",
-        &[ADIEU, "run", "--quiet", "--grace", "500ms", "--"],
-    ),
+    ("adieu run", &[ADIEU, "run", "--grace", "500ms", "--"]),
     ("tini", &["tini", "-s", "--"]),
     ("dumb-init", &["dumb-init", "--"]),
 ];
@@ -65,6 +63,8 @@ fn is_there(program: &str) -> bool {
 struct Wrapped {
     child: Child,
     lines: Receiver<String>,
+    /// What the wrapper says itself.
+    said: Receiver<String>,
     /// Processes that the script has named.
     named: Vec<i32>,
 }
@@ -76,20 +76,16 @@ impl Wrapped {
             .args(["sh", "-c", script])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
             .expect("it starts");
-        let output = child.stdout.take().expect("its output");
-        let (tell, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let _ = tell.send(line);
-            }
-        });
+        let lines = lines_of(child.stdout.take().expect("its output"));
+        let said = lines_of(child.stderr.take().expect("its errors"));
         Self {
             child,
             lines,
+            said,
             named: Vec::new(),
         }
     }
@@ -125,6 +121,16 @@ impl Wrapped {
         let killed = status.signal().map(|signal| 128 + signal);
         status.code().or(killed)
     }
+}
+
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    lines
 }
 
 impl Drop for Wrapped {
@@ -189,12 +195,15 @@ fn waits(wrapper: &[&str]) -> String {
                   while :; do sleep 0.01; done";
     let mut wrapped = Wrapped::start(wrapper, script);
     let [left] = wrapped.pids();
-    // One that does not wait ends with its command, at once.
-    let ended = wrapped.ends_within(UNTIL_IT_WOULD_HAVE_ENDED);
+    let is_waiting = if wrapper[0] == ADIEU {
+        let mut said = std::iter::from_fn(|| wrapped.said.recv_timeout(PATIENCE).ok());
+        said.any(|line| line.contains("waiting for what it left"))
+    } else {
+        // One that does not wait ends with its command, at once.
+        wrapped.ends_within(UNTIL_IT_WOULD_HAVE_ENDED).is_none()
+    };
     let _ = kill_process(Pid::from_raw(left).expect("a number"), Signal::USR1);
-    yes(ended.is_none()
-        && wrapped.says("done", PATIENCE)
-        && wrapped.ends_within(PATIENCE) == Some(0))
+    yes(is_waiting && wrapped.says("done", PATIENCE) && wrapped.ends_within(PATIENCE) == Some(0))
 }
 
 fn escalates(wrapper: &[&str]) -> String {

@@ -69,3 +69,40 @@ async fn a_stop_has_the_code_of_the_command() {
     assert_eq!(report["grace_ms"], 9_000.0, "{report:#}");
     assert_eq!(report["cause"], "sigterm", "{report:#}");
 }
+
+/// A pipe that nobody reads holds nobody up.
+#[tokio::test]
+async fn a_report_that_nobody_reads_is_not_waited_for() {
+    let folder = TempDir::new().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|it| it.success()));
+    let options = ["--report", pipe.to_str().expect("a path")];
+    let (code, said) = Wrapper::start(&options, &["true"]).code().await;
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("the report could not be written"), "{said}");
+}
+
+/// What the phases might have taken is part of the grace that was given, whatever the wrapper allows itself.
+#[tokio::test]
+async fn no_budget_is_longer_than_the_grace() {
+    let file = ReportFile::new();
+    let options = ["--grace", "2s", "--report", &file.path()];
+    let command = [
+        "sh",
+        "-c",
+        "trap '' TERM; echo up; while :; do sleep 0.05; done",
+    ];
+    let mut wrapper = Wrapper::start(&options, &command);
+    wrapper.line("up").await;
+    wrapper.signal(Signal::TERM);
+    let (code, said) = wrapper.code().await;
+    assert_eq!(code, 137, "{said}");
+    let report = file.read();
+    let phases = report["phases"].as_array().expect("phases");
+    assert_eq!(phases.len(), 5, "{report:#}");
+    for phase in phases {
+        let budget = phase["budget_ms"].as_f64().expect("a time");
+        assert!(budget <= 2_000.0, "{phase:#}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Restarts after an end, and restarts without a gap.
 
-use adieu_load::Subject;
+use adieu_testkit::ChildProcess;
 use rustix::process::Signal;
 
 use crate::support::{ADIEU, Wrapper, kill, run, state};
@@ -215,7 +215,7 @@ async fn a_wish_outlives_the_old_generation() {
     assert_eq!(wrapper.code().await.0, 143);
 }
 
-/// What goes on as before in the pre-stop is the present generation.
+/// What keeps serving in the pre-stop is the present generation.
 #[tokio::test]
 async fn a_wish_during_the_pre_stop_is_too_late() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--pre-stop", "50s"];
@@ -223,7 +223,7 @@ async fn a_wish_during_the_pre_stop_is_too_late() {
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
     wrapper.says(" ready after ").await;
     wrapper.signal(Signal::TERM);
-    wrapper.says("going on as before").await;
+    wrapper.says("serving for another").await;
     wrapper.signal(Signal::HUP);
     wrapper.says("no next generation is started").await;
     // Nobody waits for the rest of it.
@@ -248,7 +248,7 @@ async fn a_stop_does_not_wait_for_the_next_generation() {
     wrapper.signal(Signal::TERM);
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 0, "{said}");
-    assert!(!said.contains("are over: SIGKILL"), "{said}");
+    assert!(!said.contains("are over: sending SIGKILL"), "{said}");
 }
 
 /// In all three dialects, in the order of the options.
@@ -356,7 +356,7 @@ async fn an_ignored_hangup_is_told_of() {
     let start = |options: &str| {
         let script =
             format!("trap '' HUP; exec \"$0\" run {options} -- /usr/bin/python3 -c \"$1\"");
-        Subject::start("sh", ["-c", &script, ADIEU, SERVER]).unwrap()
+        ChildProcess::start("sh", ["-c", &script, ADIEU, SERVER]).unwrap()
     };
     let watched = format!(
         "--listen tcp:127.0.0.1:0 --watch {}",
@@ -377,7 +377,7 @@ async fn an_ignored_hangup_is_told_of() {
     }
     // Without sockets it would not have started anything, and nobody is told.
     let mut wrapper = Wrapper {
-        subject: Subject::start(
+        subject: ChildProcess::start(
             "sh",
             ["-c", "trap '' HUP; exec \"$0\" run -- echo up", ADIEU],
         )

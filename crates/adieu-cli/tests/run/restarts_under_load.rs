@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use adieu_load::{Load, Mode, Running, Target, times};
+use adieu_load::{Load, Mode, Running, Target};
+use adieu_testkit::iterations;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -62,7 +63,7 @@ async fn a_socket_activated_server() {
     let line = wrapper.line("pid ").await;
     let address = line.split(' ').nth(1).expect("an address").to_owned();
     let load = load(&address, Mode::Fresh).await;
-    restart(&mut wrapper, pid_of(&line), times(3, 100)).await;
+    restart(&mut wrapper, pid_of(&line), iterations(3, 100)).await;
     nothing_failed(load).await;
     wrapper.signal(Signal::TERM);
     wrapper.end().await;
@@ -89,7 +90,7 @@ async fn a_broken_new_version() {
         "import time\ntime.sleep(1000)",
         "os.kill(os.getpid(), 11)",
     ];
-    for text in broken.iter().cycle().take(times(3, 20)) {
+    for text in broken.iter().cycle().take(iterations(3, 20)) {
         write(&format!(
             "import os\nprint('broken', os.getpid(), flush=True)\n{text}"
         ));
@@ -130,35 +131,68 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b"ok"})
 "#;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn uvicorn() {
-    let Some(python) = python_with("uvicorn") else {
+/// A server for Python takes over again and again, under load; `command` comes after the Python.
+async fn takes_over_from_itself(module: &str, program: &str, command: &[&str]) {
+    let Some(python) = python_with(module) else {
         return;
     };
     let folder = tempfile::TempDir::new().expect("a folder");
-    std::fs::write(folder.path().join("shop.py"), ASGI).expect("a file");
+    std::fs::write(folder.path().join("shop.py"), program).expect("a file");
     let options = ["--listen", "web=tcp:127.0.0.1:0"];
     let path = folder.path().to_str().expect("a path");
-    let command = [
-        python.as_str(),
-        "-m",
-        "uvicorn",
-        "shop:app",
-        "--fd",
-        "3",
-        "--app-dir",
-        path,
-        "--log-level",
-        "warning",
-    ];
+    let words = command
+        .iter()
+        .map(|it| if *it == "FOLDER" { path } else { it });
+    let command: Vec<&str> = [python.as_str(), "-m", module]
+        .into_iter()
+        .chain(words)
+        .collect();
     let mut wrapper = Wrapper::start(&options, &command);
     let line = wrapper.line("pid ").await;
     let address = line.split(' ').nth(1).expect("an address").to_owned();
     let load = load(&address, Mode::Fresh).await;
-    restart(&mut wrapper, pid_of(&line), times(2, 100)).await;
+    restart(&mut wrapper, pid_of(&line), iterations(2, 100)).await;
     nothing_failed(load).await;
     wrapper.signal(Signal::TERM);
     wrapper.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uvicorn() {
+    let command = [
+        "shop:app",
+        "--fd",
+        "3",
+        "--app-dir",
+        "FOLDER",
+        "--log-level",
+        "warning",
+    ];
+    takes_over_from_itself("uvicorn", ASGI, &command).await;
+}
+
+/// Said by a worker of the process that is the command.
+const WSGI: &str = r#"
+import os
+print("pid", os.getppid(), os.environ["SERVER_STARTER_PORT"].rsplit("=")[0], flush=True)
+def app(environment, begin):
+    begin("200 OK", [("content-length", "2")])
+    return [b"ok"]
+"#;
+
+/// It takes the socket by LISTEN_FDS itself, and must be given no address.
+#[tokio::test(flavor = "multi_thread")]
+async fn gunicorn() {
+    let command = [
+        "shop:app",
+        "--threads",
+        "8",
+        "--chdir",
+        "FOLDER",
+        "--log-level",
+        "warning",
+    ];
+    takes_over_from_itself("gunicorn", WSGI, &command).await;
 }
 
 /// A service of the library, in the place of one that knows nothing of us. It closes kept connections in good order,
@@ -174,7 +208,7 @@ async fn example_web() {
     let mut wrapper = Wrapper::start(&options, &command);
     let address = wrapper.line("listening on ").await;
     let load = load(&address, Mode::Mixed).await;
-    for _ in 0..times(3, 100) {
+    for _ in 0..iterations(3, 100) {
         wrapper.signal(Signal::HUP);
         assert_eq!(wrapper.line("listening on ").await, address);
         wrapper.says("the old generation (pid ").await;
@@ -199,7 +233,7 @@ fn python_with(module: &str) -> Option<String> {
         .into_iter()
         .find(|python| Path::new(python).exists() && has(python));
     if found.is_none() {
-        println!("skipped: no Python here has {module}");
+        fixture_skip::missing(format!("a Python with {module}, named in ADIEU_PYTHON"));
     }
     found
 }

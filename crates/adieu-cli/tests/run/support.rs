@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use adieu_load::{Subject, SubjectEnd};
+use adieu_testkit::{ChildProcess, ProcessEnd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ pub(crate) fn run_in(
 
 /// `adieu run`, under way.
 pub(crate) struct Wrapper {
-    pub(crate) subject: Subject,
+    pub(crate) subject: ChildProcess,
 }
 
 impl Wrapper {
@@ -61,7 +61,7 @@ impl Wrapper {
         words.push("--".as_ref());
         words.extend(command.iter().map(AsRef::as_ref));
         Self {
-            subject: Subject::start(ADIEU, words).expect("the command starts"),
+            subject: ChildProcess::start(ADIEU, words).expect("the command starts"),
         }
     }
 
@@ -114,7 +114,7 @@ impl Wrapper {
         kill(self.subject.pid(), signal);
     }
 
-    pub(crate) async fn end(self) -> SubjectEnd {
+    pub(crate) async fn end(self) -> ProcessEnd {
         let end = timeout(PATIENCE, self.subject.end()).await;
         end.expect("an end in time").expect("an end")
     }

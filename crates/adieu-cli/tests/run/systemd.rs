@@ -159,8 +159,16 @@ fn the_watchdog_of_the_unit_hears_of_us() {
 
 /// Says something to a generation of this process, as somebody who is neither of its user nor below it.
 fn say_as_a_stranger(pid: u32, text: &str) {
+    let [command] = crate::support::children(pid.cast_signed())[..] else {
+        panic!("there is one command");
+    };
+    let environment = std::fs::read(format!("/proc/{command}/environ")).expect("it lives");
+    let environment = String::from_utf8_lossy(&environment);
+    let mut variables = environment.split('\0');
+    let name = variables.find_map(|it| it.strip_prefix("NOTIFY_SOCKET=@"));
+    let name = name.expect("a socket");
     let script = format!(
-        "import socket\nsocket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto({text:?}.encode(), '\\0adieu-run-{pid}-1')"
+        "import socket\nsocket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto({text:?}.encode(), '\\0{name}')"
     );
     let status = Command::new("setpriv")
         .args([
@@ -274,4 +282,20 @@ fn what_is_no_socket_is_handed_on() {
     assert!(output.status.success(), "{said}");
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(out, "1 orders for me\n", "{said}");
+}
+
+/// Nobody else in the network namespace can know the name beforehand, and take it.
+#[test]
+fn the_notify_socket_has_a_name_of_its_own() {
+    let name = || {
+        let (code, name, said) =
+            crate::support::run(&[], &["sh", "-c", "echo $PPID $NOTIFY_SOCKET"]);
+        assert_eq!(code, 0, "{said}");
+        let (wrapper, name) = name.trim_end().split_once(' ').expect("a name");
+        assert!(!name.contains(&format!("-{wrapper}-")), "{name}");
+        name.rsplit('-').next().expect("an end").to_owned()
+    };
+    let (one, other) = (name(), name());
+    assert_eq!((one.len(), other.len()), (32, 32), "{one} {other}");
+    assert_ne!(one, other);
 }

@@ -5,10 +5,10 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::{Spec, Trying, signals};
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::process::Form;
+use crate::process::LaunchMode;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -17,14 +17,14 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "In a container the program is process 1, for which the kernel drops every signal that has no handler: without one \
           `docker stop` takes ten seconds and ends with SIGKILL.",
-    how: "The program is started as process 1 of a PID namespace of its own, and stopped with requests in flight. They must \
+    how: "The program is started as PID 1 of a PID namespace of its own, and stopped with requests in flight. They must \
           be answered, and it must end within the outer grace without a crash.",
     applies: "Where the system lets us make a PID namespace (`unshare --pid`); skipped elsewhere.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[
         (
             "any",
-            "install a handler for SIGTERM; what kills other processes by default does nothing to process 1",
+            "install a handler for SIGTERM; what kills other processes by default does nothing to PID 1",
         ),
         (
             "docker",
@@ -32,18 +32,18 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "Node",
-            "has no default handler as process 1: `process.on('SIGTERM', ...)`",
+            "has no default handler as PID 1: `process.on('SIGTERM', ...)`",
         ),
         (
             "Python",
             "the same: `signal.signal(SIGTERM, ...)` or a server that does it",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let words = Form::PidOne.wrap(vec!["true".to_owned()]);
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let words = LaunchMode::PidOne.wrap(vec!["true".to_owned()]);
     let tried = Command::new(&words[0])
         .args(&words[1..])
         .stdin(Stdio::null())
@@ -57,7 +57,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             "the system does not let us make a PID namespace (unshare --pid)",
         ));
     }
-    signals::stop_as(stage, &Form::PidOne, "it as process 1", async |run| {
+    signals::stop_as(cx, &LaunchMode::PidOne, "it as PID 1", async |run| {
         run.stop()
     })
     .await

@@ -5,12 +5,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{Spec, Trying};
-use crate::discover::Speaks;
+use crate::capabilities::Speaks;
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::flight::Flight;
+use crate::in_flight::InFlight;
 use crate::process::Signal;
+use crate::raw::ANSWER_TIMEOUT;
 use crate::report::{Fate, Group};
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -33,40 +34,45 @@ pub(crate) const SPEC: Spec = Spec {
             "adieu's `app.listen` empties the queue; `axum::serve` does not",
         ),
         (
-            "Go, Node, uvicorn",
-            "no setting does it: start it with `adieu run -- …`, which lets the queue empty before the \
+            "any, unchanged",
+            "no setting of Go, Node or uvicorn does it: start it with `adieu run -- …`, which lets the queue empty before the \
              program hears of the stop; or let systemd hold the socket",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const CONNECTIONS: usize = 16;
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.speaks != Speaks::Http {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.speaks != Speaks::Http {
         return Ok(Finding::skipped(super::NO_HTTP));
     }
-    let run = stage.start().await?;
-    if run.place.tls {
+    let run = cx.start().await?;
+    if run.endpoint.tls {
         return Ok(Finding::skipped(
             "a TLS handshake cannot happen while the program is held",
         ));
     }
     run.let_arrive().await;
-    run.subject.signal_all(Signal::STOP).await;
-    let request = run.place.request();
-    let mut flights = Vec::new();
-    while flights.len() < CONNECTIONS {
+    run.process.signal_all(Signal::STOP).await;
+    let request = run.endpoint.request();
+    let mut requests = Vec::new();
+    while requests.len() < CONNECTIONS {
         // A queue that is full is no fault of the stop.
-        match timeout(Duration::from_secs(1), Flight::begin(&run.place, &request)).await {
-            Ok(Ok(flight)) => flights.push(flight),
+        match timeout(
+            Duration::from_secs(1),
+            InFlight::begin(&run.endpoint, &request),
+        )
+        .await
+        {
+            Ok(Ok(in_flight)) => requests.push(in_flight),
             Ok(Err(_)) | Err(_) => break,
         }
     }
-    let count = flights.len();
+    let count = requests.len();
     let signal = run.stop();
-    run.subject.signal_all(Signal::CONT).await;
+    run.process.signal_all(Signal::CONT).await;
     if count == 0 {
         return Ok(Finding::skipped(
             "no connection fits into the listener's queue",
@@ -74,9 +80,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let mut evidence = Vec::new();
     let mut by_time = true;
-    for (flight, number) in flights.into_iter().zip(1..) {
-        let landed = flight.land(stage.idle_stop() + PATIENCE).await;
-        let fate = landed.fate();
+    for (in_flight, number) in requests.into_iter().zip(1..) {
+        let finished = in_flight.finish(cx.idle_stop() + ANSWER_TIMEOUT).await;
+        let fate = finished.fate();
         if fate.lost() || fate == Fate::ServerError {
             by_time &= fate == Fate::TimedOut;
             evidence.push(format!(
@@ -85,10 +91,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             ));
         }
     }
-    stage.see_out(&run, signal).await;
+    cx.see_out(&run, signal).await;
     let lost = evidence.len();
     let measured = format!("{lost} of {count} lost");
-    if lost as u64 > stage.threshold.count() {
+    if lost as u64 > cx.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{lost} of {count} requests in the listener's queue were lost"
         ));

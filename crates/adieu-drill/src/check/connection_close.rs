@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
+use crate::raw::ANSWER_TIMEOUT;
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -40,28 +41,32 @@ pub(crate) const SPEC: Spec = Spec {
             "let it see the header: it must not reuse the connection",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const FLIGHTS: usize = 3;
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.slow.is_none() {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.slow.is_none() {
         return Ok(Finding::skipped(super::NO_SLOW));
     }
-    let run = stage.start().await?;
-    let Some(request) = stage.held(&run, Duration::from_millis(700)) else {
+    let run = cx.start().await?;
+    let Some(request) = cx.held(&run, Duration::from_millis(700)) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match stage.hold_open(&run, &request, FLIGHTS).await {
-        Ok(flights) => flights,
+    let requests = match cx.hold_open(&run, &request, cx.at_once(FLIGHTS)).await {
+        Ok(requests) => requests,
         Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
     let (mut told, mut untold) = (0, Vec::new());
-    for flight in flights {
+    for in_flight in requests {
         // Whether it comes at all is the question of inflight-finishes.
-        if let Ok(answer) = flight.land(stage.idle_stop() + PATIENCE).await.result {
+        if let Ok(answer) = in_flight
+            .finish(cx.idle_stop() + ANSWER_TIMEOUT)
+            .await
+            .result
+        {
             if answer.head.keep_alive {
                 let said = answer
                     .field("connection")
@@ -74,7 +79,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             }
         }
     }
-    stage.see_out(&run, signal).await;
+    cx.see_out(&run, signal).await;
     let total = told + untold.len();
     if total == 0 {
         return Ok(Finding::skipped(
@@ -82,7 +87,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ));
     }
     let measured = format!("{} of {total} without it", untold.len());
-    if untold.len() as u64 > stage.threshold.count() {
+    if untold.len() as u64 > cx.threshold.count() {
         return Ok(Finding::failed(format!(
             "{} of {total} answers after the signal do not say `Connection: close`",
             untold.len()

@@ -1,12 +1,14 @@
 //! What the program says last.
 
+use std::process::ExitStatus;
+
 use super::{Spec, Trying, race};
-use crate::discover::Speaks;
+use crate::capabilities::Speaks;
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::process::describe;
-use crate::record::{Exit, With};
+use crate::process::{describe, ended_by};
 use crate::report::Group;
-use crate::stage::Stage;
+use crate::stop_log::{Exit, LoadKind};
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -35,6 +37,14 @@ pub(crate) const SPEC: Spec = Spec {
             "`sys.exit(0)` at the end; an uncaught KeyboardInterrupt is 130",
         ),
         (
+            "Java",
+            "a JVM that runs its hooks and ends at SIGTERM ends with 143: accept it",
+        ),
+        (
+            "shell script",
+            "`trap` the signal, end what was started, and `exit 0`",
+        ),
+        (
             "Node",
             "`process.exit(0)` after `server.close` has called back",
         ),
@@ -43,83 +53,110 @@ pub(crate) const SPEC: Spec = Spec {
             "a `log.Fatal(server.ListenAndServe())` ends with 1: leave out http.ErrServerClosed",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let ended = match (stage.run, stage.found.idle_end) {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let ended = match (cx.run, cx.capabilities.idle_end) {
         (1, Some(ended)) => ended,
-        (1, None) => return Ok(stage.killed_when_idle()),
+        (1, None) => return Ok(cx.killed_when_idle()),
         _ => {
-            let run = stage.start().await?;
+            let run = cx.start().await?;
             let signal = run.stop();
-            match stage.see_end(&run, signal, With::Nobody).await {
+            match cx.see_end(&run, signal, LoadKind::Nobody).await {
                 Some(ended) => ended,
-                None => return Ok(stage.killed(&run, With::Nobody)),
+                None => return Ok(cx.killed(&run, LoadKind::Nobody)),
             }
         }
     };
-    let exits = &stage.record.exits;
-    if stage.found.speaks != Speaks::Other && !exits.iter().any(|exit| exit.with == With::Load) {
+    let exits = &cx.log.exits;
+    if cx.capabilities.speaks != Speaks::Other
+        && !exits.iter().any(|exit| exit.with == LoadKind::Load)
+    {
         // Whether something is lost is another check's question.
-        let _ = race::once(stage, race::usual(stage)).await?;
+        let _ = race::once(cx, race::usual(cx)).await?;
     }
     let code = super::code(ended.status);
-    let exits = &stage.record.exits;
-    let bad: Vec<&Exit> = exits.iter().filter(|exit| is_bad(exit, stage)).collect();
+    let exits = &cx.log.exits;
+    let bad: Vec<&Exit> = exits.iter().filter(|exit| is_bad(exit, cx)).collect();
     let Some(worst) = bad.first() else {
         return Ok(Finding::passed(format!(
-            "{} after {}",
-            describe(ended.status),
-            stage.drill.signal
+            "{}, stopped by {}",
+            said(ended.status, cx),
+            cx.drill.signal
         ))
         .measured(code.to_string()));
     };
     let with = worst.with.words();
     let (words, measured) = match worst.end {
         Some((_, status)) => (
-            format!("{} after {}, {with}", describe(status), stage.drill.signal),
+            format!(
+                "{}, stopped {with} by {}",
+                said(status, cx),
+                cx.drill.signal
+            ),
             super::code(status).to_string(),
         ),
         None => (
-            format!("it {}, {with}, and had to be killed", stage.never_ended()),
+            format!("it {}, {with}, and had to be killed", cx.never_ended()),
             "killed".to_owned(),
         ),
     };
     let mut finding = Finding::failed(words);
     finding.by_time = bad.iter().all(|exit| exit.end.is_none());
+    let ended_so = |exit: &&Exit| code_of(exit) == code_of(worst);
+    let alike = exits.iter().filter(ended_so).count();
+    let held = exits.iter().filter(ended_so);
+    let held = held.filter(|exit| exit.with == LoadKind::Hold).count();
+    let allowed = match held {
+        0 => String::new(),
+        some => format!(
+            "; {some} of them with a client that holds it, where a code of its own would be allowed"
+        ),
+    };
     Ok(finding
         .shown(bad.iter().take(5).map(|exit| told(exit)))
         .shown([format!(
-            "{} of {} stops that were seen ended like this",
-            bad.len(),
+            "{alike} of {} stops that were seen ended like this{allowed}",
             exits.len()
         )])
         .measured(measured))
 }
 
+/// `exit code 9`, or that the stop signal itself ended it, which a shell says as a code.
+fn said(status: ExitStatus, cx: &CheckContext<'_>) -> String {
+    if ended_by(status) == Some(cx.drill.signal.raw().as_raw()) {
+        return format!("no exit code of its own ({})", super::code(status));
+    }
+    describe(status)
+}
+
+fn code_of(exit: &Exit) -> Option<i32> {
+    exit.end.map(|(_, status)| super::code(status))
+}
+
 /// Whether a stop ended as none should. What is held against a stop may be told with a code; a crash is one each time.
 /// One that nothing was held against and that was killed all the same had no code of its own.
-fn is_bad(exit: &Exit, stage: &Stage<'_>) -> bool {
+fn is_bad(exit: &Exit, cx: &CheckContext<'_>) -> bool {
     let Some((_, status)) = exit.end else {
-        return exit.with != With::Hold;
+        return exit.with != LoadKind::Hold;
     };
-    let accepted = stage.threshold.accepts(super::code(status));
+    let accepted = cx.threshold.accepts(super::code(status));
     match exit.with {
-        With::Nobody | With::Load => !accepted,
-        With::Hold => super::is_crash(status, stage.drill.signal.raw()) && !accepted,
+        LoadKind::Nobody | LoadKind::Load | LoadKind::Work => !accepted,
+        LoadKind::Hold => super::is_crash(status, cx.drill.signal.raw()) && !accepted,
     }
 }
 
 /// `keepalive-race stopped it under load: exit code 3 after 120 ms`.
 fn told(exit: &Exit) -> String {
-    let who = match exit.check {
-        "" => "the look before the first check",
-        check => check,
-    };
     let how = match exit.end {
         Some((took, status)) => format!("{} after {}", describe(status), show(took)),
         None => "killed".to_owned(),
     };
-    format!("{who} stopped it {}: {how}", exit.with.words())
+    let with = exit.with.words();
+    match exit.check {
+        "" => format!("the first stop, {with}, before any check: {how}"),
+        check => format!("{check} stopped it {with}: {how}"),
+    }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Spec, Trying, race};
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::record::{Exit, With};
 use crate::report::Group;
-use crate::stage::Stage;
+use crate::stop_log::{Exit, LoadKind};
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -26,7 +26,7 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "uvicorn",
-            "`--timeout-graceful-shutdown SECONDS`; without it a request can hold the exit for ever",
+            "`--timeout-graceful-shutdown SECONDS`; without it a request can hold the exit forever",
         ),
         ("gunicorn", "`--graceful-timeout SECONDS`"),
         (
@@ -35,27 +35,27 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         ("Go", "`context.WithTimeout` around `server.Shutdown`"),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let endless = |stage: &Stage<'_>| counted(stage).any(|exit| exit.end.is_none());
-    if !endless(stage) {
-        for _ in 0..stage.times(1, 2, 4) {
-            let run = stage.start().await?;
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let endless = |cx: &CheckContext<'_>| counted(cx).any(|exit| exit.end.is_none());
+    if !endless(cx) {
+        for _ in 0..cx.times(1, 2, 4) {
+            let run = cx.start().await?;
             let signal = run.stop();
-            stage.see_end(&run, signal, With::Nobody).await;
-            run.subject.kill().await;
+            cx.see_end(&run, signal, LoadKind::Nobody).await;
+            run.process.kill().await;
         }
-        if !counted(stage).any(|exit| exit.with == With::Load) {
+        if !counted(cx).any(|exit| exit.with == LoadKind::Load) {
             // Whether something is lost is another check's question.
-            let _ = race::once(stage, race::usual(stage)).await?;
+            let _ = race::once(cx, race::usual(cx)).await?;
         }
     }
-    let limit = stage.threshold.time();
-    let of = |with: With| counted(stage).filter(move |exit| exit.with == with);
+    let limit = cx.threshold.time();
+    let of = |with: LoadKind| counted(cx).filter(move |exit| exit.with == with);
     let mut evidence = Vec::new();
-    for (with, words) in [(With::Nobody, "idle"), (With::Load, "loaded")] {
+    for (with, words) in [(LoadKind::Nobody, "idle"), (LoadKind::Load, "loaded")] {
         let mut times: Vec<Duration> = of(with).filter_map(|exit| Some(exit.end?.0)).collect();
         times.sort_unstable();
         if let [first, .., last] | [first @ last] = times[..] {
@@ -71,23 +71,26 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         if killed > 0 {
             evidence.push(format!(
                 "{words}: {killed} had to be killed after {}",
-                show(stage.drill.grace)
+                show(cx.drill.grace)
             ));
         }
     }
-    if endless(stage) {
-        return Ok(Finding::late(format!("it {}", stage.never_ended()))
+    if cx.capabilities.idle_stop.is_none() {
+        return Ok(cx.killed_when_idle().shown(evidence));
+    }
+    if endless(cx) {
+        return Ok(Finding::late(format!("it {}", cx.never_ended()))
             .shown(evidence)
             .measured("killed"));
     }
-    let times = counted(stage).filter_map(|exit| Some(exit.end?.0));
+    let times = counted(cx).filter_map(|exit| Some(exit.end?.0));
     let worst = times.max().unwrap_or_default();
     if worst > limit {
         return Ok(Finding::late(format!("a stop took {}", show(worst)))
             .shown(evidence)
             .measured(show(worst)));
     }
-    let count = counted(stage).count();
+    let count = counted(cx).count();
     Ok(
         Finding::passed(format!("the slowest of {count} stops took {}", show(worst)))
             .shown(evidence)
@@ -96,7 +99,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 }
 
 /// The stops that nothing was held against. The others are judged by the checks that held it.
-fn counted<'a>(stage: &'a Stage<'_>) -> impl Iterator<Item = &'a Exit> {
-    let exits = stage.record.exits.iter();
-    exits.filter(|exit| exit.with != With::Hold)
+fn counted<'a>(cx: &'a CheckContext<'_>) -> impl Iterator<Item = &'a Exit> {
+    let exits = cx.log.exits.iter();
+    exits.filter(|exit| exit.with != LoadKind::Hold)
 }

@@ -25,10 +25,10 @@ pub(crate) const SPEC: Spec = Spec {
             "`axum::serve` stops accepting and closes: adieu's `app.listen` empties the queue first",
         ),
         (
-            "Go, Node, uvicorn, gunicorn",
-            "no setting does it: start it with `adieu run -- …`, which hides the listener and lets the queue \
+            "any, unchanged",
+            "no setting of Go, Node, uvicorn or gunicorn does it: start it with `adieu run -- …`, which hides the listener and lets the queue \
              empty before the program hears of the stop; or hold the socket in systemd (socket activation)",
         ),
     ],
-    run: |stage| Box::pin(race::stops(stage, Mode::Fresh)) as Trying<'_>,
+    run: |cx| Box::pin(race::stops(cx, Mode::Fresh)) as Trying<'_>,
 };

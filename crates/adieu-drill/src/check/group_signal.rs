@@ -29,15 +29,20 @@ pub(crate) const SPEC: Spec = Spec {
             "workers stop gracefully on SIGTERM too; on SIGINT and SIGQUIT they do not",
         ),
         (
+            "Celery",
+            "the processes of the pool die of it with their tasks: signal the parent only (`KillMode=mixed`), and set \
+             `task_acks_late` with `task_reject_on_worker_lost`",
+        ),
+        (
             "Node cluster",
             "workers need a handler of their own, or the signal ends them at once",
         ),
     ],
-    run: |stage| {
+    run: |cx| {
         Box::pin(signals::stop_with(
-            stage,
+            cx,
             "a signal to the whole group",
-            async |run| run.subject.signal_group(run.stop_signal()),
+            async |run| run.process.signal_group(run.stop_signal()),
         )) as Trying<'_>
     },
 };

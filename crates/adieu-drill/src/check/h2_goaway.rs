@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
+use crate::raw::{ANSWER_TIMEOUT, Frame, H2};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Run, Stage};
+use crate::running::RunningTarget;
 use crate::threshold::Threshold;
-use crate::wire::{Frame, H2};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "h2-goaway",
@@ -42,7 +43,7 @@ pub(crate) const SPEC: Spec = Spec {
             "sends one GOAWAY; keep the replica out of the load balancer before the signal",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 /// Announces, and refuses nothing.
@@ -58,12 +59,12 @@ struct Heard {
     end: String,
 }
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if !stage.found.h2 {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if !cx.capabilities.h2 {
         return Ok(Finding::skipped("it does not speak HTTP/2"));
     }
-    let run = stage.start().await?;
-    let heard = match listen(stage, &run).await {
+    let run = cx.start().await?;
+    let heard = match listen(cx, &run).await {
         Ok(heard) => heard,
         Err(error) => {
             return Ok(Finding::failed(format!(
@@ -72,10 +73,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
     };
     if let Some(signal) = heard.signal {
-        stage.see_out(&run, signal).await;
+        cx.see_out(&run, signal).await;
     }
     let evidence = evidence(&heard);
-    Ok(match judge(&heard, stage.threshold.count()) {
+    Ok(match judge(&heard, cx.threshold.count()) {
         Ok(words) => Finding::passed(words).shown(evidence).measured("0 lost"),
         Err(words) => Finding::failed(words)
             .shown(evidence)
@@ -83,19 +84,21 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     })
 }
 
-async fn listen(stage: &Stage<'_>, run: &Run) -> io::Result<Heard> {
+async fn listen(cx: &CheckContext<'_>, run: &RunningTarget) -> io::Result<Heard> {
     let mut heard = Heard::default();
-    let mut h2 = timeout(PATIENCE, H2::open(&run.place.plain())).await??;
-    let request = run.place.request();
-    let first = stage
+    let mut h2 = timeout(ANSWER_TIMEOUT, H2::open(&run.endpoint.plain())).await??;
+    let request = run.endpoint.request();
+    let first = cx
         .held(run, Duration::from_millis(700))
         .unwrap_or_else(|| request.clone());
-    heard.asked.insert(h2.request(&first, run.place.tls).await?);
+    heard
+        .asked
+        .insert(h2.request(&first, run.endpoint.tls).await?);
     // Its settings, which it says first and which a client has acknowledged long before any stop.
-    timeout_at(Instant::now() + PATIENCE, h2.next()).await??;
+    timeout_at(Instant::now() + ANSWER_TIMEOUT, h2.next()).await??;
     run.let_arrive().await;
     heard.signal = Some(run.stop());
-    let until = Instant::now() + stage.idle_stop() + PATIENCE;
+    let until = Instant::now() + cx.idle_stop() + ANSWER_TIMEOUT;
     loop {
         let frame = match timeout_at(until, h2.next()).await {
             Ok(Ok(frame)) => frame,
@@ -115,7 +118,7 @@ async fn listen(stage: &Stage<'_>, run: &Run) -> io::Result<Heard> {
             heard.goaways.push(goaway);
             if heard.goaways.len() == 1 && goaway.0 == EVERYTHING {
                 // As if it had been on its way: the server cannot tell. The answer to its PING comes after it.
-                if let Ok(stream) = h2.request(&request, run.place.tls).await {
+                if let Ok(stream) = h2.request(&request, run.endpoint.tls).await {
                     heard.asked.insert(stream);
                 }
             }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{Spec, Trying, idle};
-use crate::discover::Speaks;
+use crate::capabilities::Speaks;
+use crate::context::CheckContext;
 use crate::finding::Finding;
+use crate::raw::{ANSWER_TIMEOUT, WireError};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
-use crate::wire::Broken;
 
 pub(crate) const SPEC: Spec = Spec {
     id: "half-head",
@@ -33,38 +33,38 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         ("uvicorn", "`--timeout-graceful-shutdown`"),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.speaks != Speaks::Http {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.speaks != Speaks::Http {
         return Ok(Finding::skipped(super::NO_HTTP));
     }
-    let run = stage.start().await?;
-    let request = run.place.request();
+    let run = cx.start().await?;
+    let request = run.endpoint.request();
     let head = request.head(false);
     let half = &head.as_bytes()[..head.len() - 4];
-    let mut wires = Vec::new();
+    let mut conns = Vec::new();
     for number in 0..6 {
         let begun = async {
-            let mut wire = run.wire().await?;
+            let mut conn = run.connect().await?;
             let mut open = true;
             if number % 2 == 1 {
-                wire.send(&request.bytes(false)).await?;
-                open = wire.answer_within(PATIENCE).await?.head.keep_alive;
+                conn.send(&request.bytes(false)).await?;
+                open = conn.answer_within(ANSWER_TIMEOUT).await?.head.keep_alive;
             }
             if open {
-                wire.send_part(half).await?;
+                conn.send_part(half).await?;
             }
-            Ok::<_, Broken>(open.then_some(wire))
+            Ok::<_, WireError>(open.then_some(conn))
         };
         match begun.await {
-            Ok(wire) => wires.extend(wire),
+            Ok(conn) => conns.extend(conn),
             Err(broken) => {
-                return Ok(stage.not_held(wires.len(), &broken));
+                return Ok(cx.not_held(conns.len(), &broken));
             }
         }
     }
     run.let_arrive().await;
-    Ok(idle::hold(stage, &run, wires, "half request heads").await)
+    Ok(idle::hold(cx, &run, conns, "half request heads").await)
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::process::describe;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -41,35 +41,35 @@ pub(crate) const SPEC: Spec = Spec {
             "`setTimeout(() => server.closeAllConnections(), ms).unref()`",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const FOR_EVER: Duration = Duration::from_secs(600);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.idle_stop.is_none() {
-        return Ok(stage.killed_when_idle());
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.idle_stop.is_none() {
+        return Ok(cx.killed_when_idle());
     }
-    if !stage
-        .found
+    if !cx
+        .capabilities
         .slow
         .as_ref()
         .is_some_and(|path| path.contains("{ms}"))
     {
         return Ok(Finding::skipped(super::NO_SLOW));
     }
-    let run = stage.start().await?;
-    let Some(request) = stage.slow(&run, FOR_EVER) else {
+    let run = cx.start().await?;
+    let Some(request) = cx.slow(&run, FOR_EVER) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match stage.hold_open(&run, &request, 2).await {
-        Ok(flights) => flights,
+    let requests = match cx.hold_open(&run, &request, cx.at_once(2)).await {
+        Ok(requests) => requests,
         Err(finding) => return Ok(finding),
     };
     let signal = run.stop();
-    let ended = run.subject.ended_within(stage.threshold.time()).await;
-    drop(flights);
-    stage.note_end(signal, ended);
+    let ended = run.process.ended_within(cx.threshold.time()).await;
+    drop(requests);
+    cx.note_end(signal, ended);
     Ok(match ended {
         Some(ended) => {
             let took = show(ended.at.saturating_duration_since(signal));
@@ -80,13 +80,13 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             .measured(took)
         }
         None => {
-            stage.note_endless();
+            cx.note_endless();
             Finding::late(format!(
                 "a request that hangs holds it for more than {}",
-                show(stage.threshold.time())
+                show(cx.threshold.time())
             ))
             .shown(run.last_lines(5))
-            .measured(format!("more than {}", show(stage.threshold.time())))
+            .measured(format!("more than {}", show(cx.threshold.time())))
         }
     })
 }

@@ -1,16 +1,19 @@
 //! A reload is no stop.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use adieu_load::Mode;
+use adieu_load::{Mode, Tally};
 use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying, race};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::process::Signal;
 use crate::process::describe;
+use crate::raw::ANSWER_TIMEOUT;
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
+use crate::running::RunningTarget;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -18,7 +21,9 @@ pub(crate) const SPEC: Spec = Spec {
     group: Group::Signals,
     quick: false,
     why: "A reload that drops requests is a small outage at every change of the configuration.",
-    how: "SIGHUP is sent three times under load, kept and fresh connections mixed. The program must stay, and every request \
+    how: "SIGHUP is sent three times under load. Half of the clients keep their connections for as long as the server \
+          does, the others make one for each request. If the program starts new processes, the end of an old one is \
+          waited for. The program must stay, and every request \
           sent whole must be answered; nobody may be refused.",
     applies: "Only with --reload: for many programs SIGHUP means the end. Needs HTTP, or a server that sends lines back.",
     threshold: |_| Threshold::Count(0, "requests lost"),
@@ -29,39 +34,78 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "adieu",
-            "`service.on_reload(..)`: the listener stays, and a bad file leaves the old configuration",
+            "`app.reload(..)`: the listener stays, and a bad file leaves the old configuration",
         ),
         (
             "nginx / gunicorn",
             "new workers take over the socket before the old ones stop",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-const RELOADS: usize = 3;
+const RELOADS: u64 = 3;
+/// How long a reload is given, and how long a program that starts new processes for it is given to end an old one.
+const RELOADED: Duration = Duration::from_secs(1);
+const REPLACED: Duration = Duration::from_secs(10);
+const PACE: Duration = Duration::from_millis(50);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if !stage.drill.reload {
+/// Half of the clients keep their connections for as long as the server does: those meet the end of an old process. The
+/// others make one for each request.
+fn modes(cx: &CheckContext<'_>) -> Vec<Mode> {
+    match race::never_keeps(cx) {
+        true => vec![Mode::Fresh],
+        false => vec![Mode::KeepAlive, Mode::Fresh],
+    }
+}
+
+/// Sends SIGHUP and waits until the reload is over, as far as can be seen.
+async fn reload(run: &RunningTarget) {
+    let before = pids(run).await;
+    let signal = run.process.signal(Signal::HUP);
+    sleep(RELOADED).await;
+    let mut now = pids(run).await;
+    // New processes beside all the old ones: some of the old ones are still to end, and nothing tells when.
+    while !now.is_subset(&before) && before.is_subset(&now) && signal.elapsed() < REPLACED {
+        sleep(PACE).await;
+        now = pids(run).await;
+    }
+}
+
+async fn pids(run: &RunningTarget) -> BTreeSet<i64> {
+    let all = run.process.descendants().await;
+    all.iter().map(|one| i64::from(one.pid)).collect()
+}
+
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if !cx.drill.reload {
         return Ok(Finding::skipped(super::NO_RELOAD));
     }
-    let run = stage.start().await?;
-    let Some(load) = race::load(stage, &run, Mode::Mixed) else {
-        return Ok(Finding::skipped(super::NO_TRAFFIC));
-    };
-    let running = load.start();
-    if let Err(finding) = race::warm(stage, &run, &running).await {
-        return Ok(finding);
+    let run = cx.start().await?;
+    let mut running = Vec::new();
+    for mode in modes(cx) {
+        let Some(load) = race::load(cx, &run, mode) else {
+            return Ok(Finding::skipped(super::NO_TRAFFIC));
+        };
+        let load = load.clients((cx.drill.clients / 2).max(1)).start();
+        if let Err(finding) = race::warm(cx, &run, &load).await {
+            return Ok(finding);
+        }
+        running.push(load);
     }
-    for _ in 0..RELOADS {
-        run.subject.signal(Signal::HUP);
-        sleep(Duration::from_millis(500)).await;
+    for number in 1..=RELOADS {
+        cx.step(number - 1, &format!("reload {number} of {RELOADS}"));
+        reload(&run).await;
     }
-    let gone = run.subject.ended();
-    running.end();
-    let Ok(tally) = timeout(PATIENCE * 3, running.finish()).await else {
-        return Ok(Finding::late("the clients did not come to an end"));
-    };
+    let gone = run.process.ended();
+    let mut tally = Tally::default();
+    for load in running {
+        load.end();
+        let Ok(one) = timeout(ANSWER_TIMEOUT * 3, load.finish()).await else {
+            return Ok(Finding::late("the clients did not come to an end"));
+        };
+        tally += one;
+    }
     if let Some(ended) = gone {
         return Ok(
             Finding::failed(format!("it ended at a SIGHUP: {}", describe(ended.status)))
@@ -70,7 +114,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let lost = tally.lost() + tally.failed + tally.refused;
     let measured = format!("{lost} of {} lost", tally.sent());
-    if lost > stage.threshold.count() {
+    if lost > cx.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{lost} of {} requests were lost in {RELOADS} reloads: {}",
             tally.sent(),

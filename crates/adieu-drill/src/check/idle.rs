@@ -2,36 +2,34 @@
 
 use std::time::Duration;
 
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::stage::{Run, Stage};
+use crate::raw::{End, RawConn};
+use crate::running::RunningTarget;
 use crate::threshold::show;
-use crate::wire::{End, Wire};
 
 /// What the kernel has not closed so long after the end of a process is held by another one.
 const BEHIND: Duration = Duration::from_secs(2);
 
 /// Stops the program with these connections open, and judges how long they held it.
 pub(crate) async fn hold(
-    stage: &mut Stage<'_>,
-    run: &Run,
-    wires: Vec<Wire>,
+    cx: &mut CheckContext<'_>,
+    run: &RunningTarget,
+    conns: Vec<RawConn>,
     what: &str,
 ) -> Finding {
-    if stage.found.idle_stop.is_none() {
-        return stage.killed_when_idle();
+    if cx.capabilities.idle_stop.is_none() {
+        return cx.killed_when_idle();
     }
-    let count = wires.len();
-    let allowed = stage.idle_stop() + stage.threshold.time();
+    let count = conns.len();
+    let allowed = cx.idle_stop() + cx.threshold.time();
     let signal = run.stop();
-    let closing: Vec<_> = wires
+    let closing: Vec<_> = conns
         .into_iter()
-        .map(|mut wire| tokio::spawn(async move { wire.end().await }))
+        .map(|mut conn| tokio::spawn(async move { conn.end().await }))
         .collect();
-    let ended = run
-        .subject
-        .ended_within(allowed.min(stage.drill.grace))
-        .await;
-    stage.note_end(signal, ended);
+    let ended = run.process.ended_within(allowed.min(cx.drill.grace)).await;
+    cx.note_end(signal, ended);
     let took = ended.map(|ended| ended.at.saturating_duration_since(signal));
     let open = closing.iter().filter(|task| !task.is_finished()).count();
     let Some(took) = took else {
@@ -39,8 +37,8 @@ pub(crate) async fn hold(
         for task in &closing {
             task.abort();
         }
-        let after = run.subject.ended_within(Duration::from_secs(3)).await;
-        stage.note_end(signal, after);
+        let after = run.process.ended_within(Duration::from_secs(3)).await;
+        cx.note_end(signal, after);
         let then = match after {
             Some(_) => "it ended as soon as the client closed them",
             None => "it did not end either when the client closed them",
@@ -54,10 +52,7 @@ pub(crate) async fn hold(
                 "{open} of {count} were still open {} after the signal; {then}",
                 show(allowed)
             ),
-            format!(
-                "without any connection it ends in {}",
-                show(stage.idle_stop())
-            ),
+            format!("without any connection it ends in {}", show(cx.idle_stop())),
         ])
         .shown(run.last_lines(3))
         .measured(format!("more than {}", show(allowed)));
@@ -66,7 +61,7 @@ pub(crate) async fn hold(
     let until = tokio::time::Instant::now() + BEHIND;
     for task in closing {
         match tokio::time::timeout_at(until, task).await {
-            Ok(Ok(End::Broken(_))) => resets += 1,
+            Ok(Ok(End::WireError(_))) => resets += 1,
             Ok(_) => {}
             Err(_) => left += 1,
         }

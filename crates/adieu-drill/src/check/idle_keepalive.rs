@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{Spec, Trying, idle};
-use crate::discover::Speaks;
+use crate::capabilities::Speaks;
+use crate::context::CheckContext;
 use crate::finding::Finding;
+use crate::raw::ANSWER_TIMEOUT;
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -37,34 +38,34 @@ pub(crate) const SPEC: Spec = Spec {
             "`worker_shutdown_timeout` puts an end to what does not end by itself",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const CONNECTIONS: usize = 8;
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.speaks != Speaks::Http {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.speaks != Speaks::Http {
         return Ok(Finding::skipped(super::NO_HTTP));
     }
-    let run = stage.start().await?;
-    let request = run.place.request().bytes(false);
-    let mut wires = Vec::new();
+    let run = cx.start().await?;
+    let request = run.endpoint.request().bytes(false);
+    let mut conns = Vec::new();
     for _ in 0..CONNECTIONS {
         let asked = async {
-            let mut wire = run.wire().await?;
-            wire.send(&request).await?;
-            let answer = wire.answer_within(PATIENCE).await?;
-            Ok::<_, crate::wire::Broken>((wire, answer.head.keep_alive))
+            let mut conn = run.connect().await?;
+            conn.send(&request).await?;
+            let answer = conn.answer_within(ANSWER_TIMEOUT).await?;
+            Ok::<_, crate::raw::WireError>((conn, answer.head.keep_alive))
         };
         match asked.await {
-            Ok((wire, true)) => wires.push(wire),
+            Ok((conn, true)) => conns.push(conn),
             Ok((_, false)) => {
                 return Ok(Finding::skipped(super::NEVER_KEEPS));
             }
             Err(broken) => {
-                return Ok(stage.not_held(wires.len(), &broken));
+                return Ok(cx.not_held(conns.len(), &broken));
             }
         }
     }
-    Ok(idle::hold(stage, &run, wires, "idle keep-alive connections").await)
+    Ok(idle::hold(cx, &run, conns, "idle keep-alive connections").await)
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::process::Signal;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -37,40 +37,40 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         ("uvicorn", "forces at the second SIGINT"),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const LONG: Duration = Duration::from_secs(120);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if !stage
-        .found
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if !cx
+        .capabilities
         .slow
         .as_ref()
         .is_some_and(|path| path.contains("{ms}"))
     {
         return Ok(Finding::skipped(super::NO_SLOW));
     }
-    let run = stage.start().await?;
-    let Some(request) = stage.slow(&run, LONG) else {
+    let run = cx.start().await?;
+    let Some(request) = cx.slow(&run, LONG) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let flights = match stage.hold_open(&run, &request, 1).await {
-        Ok(flights) => flights,
+    let requests = match cx.hold_open(&run, &request, 1).await {
+        Ok(requests) => requests,
         Err(finding) => return Ok(finding),
     };
-    run.subject.signal(Signal::INT);
+    run.process.signal(Signal::INT);
     if run
-        .subject
+        .process
         .ended_within(Duration::from_millis(500))
         .await
         .is_some()
     {
         return Ok(Finding::passed("it ended at the first SIGINT already"));
     }
-    let second = run.subject.signal(Signal::INT);
-    let ended = run.subject.ended_within(stage.threshold.time()).await;
-    drop(flights);
+    let second = run.process.signal(Signal::INT);
+    let ended = run.process.ended_within(cx.threshold.time()).await;
+    drop(requests);
     Ok(match ended {
         Some(ended) => {
             let took = show(ended.at.saturating_duration_since(second));
@@ -78,9 +78,9 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
         None => Finding::late(format!(
             "{} after the second SIGINT it is still there, waiting for a request",
-            show(stage.threshold.time())
+            show(cx.threshold.time())
         ))
         .shown(run.last_lines(5))
-        .measured(format!("more than {}", show(stage.threshold.time()))),
+        .measured(format!("more than {}", show(cx.threshold.time()))),
     })
 }

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying};
-use crate::discover::{Speaks, echo};
+use crate::capabilities::{Speaks, echo};
+use crate::context::CheckContext;
+use crate::endpoint::Endpoint;
 use crate::finding::Finding;
-use crate::flight::Landed;
-use crate::place::Place;
-use crate::record;
+use crate::in_flight::Finished;
+use crate::raw::{ANSWER_TIMEOUT, RawConn, WireError};
 use crate::report::{Group, Mark, MarkKind, StopTimeline};
-use crate::stage::{PATIENCE, Run, Stage};
+use crate::running::RunningTarget;
+use crate::stop_log;
 use crate::threshold::{Threshold, show};
-use crate::wire::{Broken, Wire};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "listener-refuses",
@@ -48,7 +49,7 @@ pub(crate) const SPEC: Spec = Spec {
             "preforked workers share the socket: the arbiter closes it only when all workers are gone",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 /// How much longer than an idle stop the drain is held.
@@ -67,36 +68,32 @@ enum Met {
     Dropped,
 }
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let run = stage.start().await?;
-    let visitor = Visitor::of(&run.place, stage.found.speaks).await;
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let run = cx.start().await?;
+    let visitor = Visitor::of(&run.endpoint, cx.capabilities.speaks).await;
     let beyond = BEYOND + visitor.normal;
-    let mut held = Vec::new();
-    if let Some(request) = stage.held(&run, beyond) {
-        held = run.in_flight(&request, 1).await.unwrap_or_default();
-    }
+    let held = cx.hold_beside(&run, beyond).await;
     let signal = run.stop();
     // Tries overlap: one that meets silence must not hide what the next one meets.
     let mut tries = tokio::task::JoinSet::new();
-    let watched = stage.idle_stop() + beyond + PATIENCE;
+    let watched = cx.idle_stop() + beyond + ANSWER_TIMEOUT;
     // With nothing held only its end is waited for, which comes with the grace at the latest.
-    let until = if held.is_empty() {
-        signal + watched.min(stage.drill.grace)
+    let until = if held.is_none() {
+        signal + watched.min(cx.drill.grace)
     } else {
         signal + watched
     };
     let holding = held
-        .pop()
-        .map(|flight| tokio::spawn(flight.land(beyond + stage.idle_stop() + PATIENCE)));
+        .map(|in_flight| tokio::spawn(in_flight.finish(beyond + cx.idle_stop() + ANSWER_TIMEOUT)));
     let is_over = || holding.as_ref().is_some_and(|task| task.is_finished());
-    while Instant::now() < until && run.subject.ended().is_none() && !is_over() {
+    while Instant::now() < until && run.process.ended().is_none() && !is_over() {
         let visitor = visitor.clone();
         tries.spawn(async move { visitor.visit().await });
         sleep(PACE).await;
     }
     let over = Instant::now();
     // Also of a program that ended right after its last answer it is to be known when that came.
-    let landed = match holding {
+    let finished = match holding {
         Some(task) => task.await.ok(),
         None => None,
     };
@@ -105,14 +102,14 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         met.push(one);
     }
     met.sort_by_key(|(at, _)| *at);
-    let ended = stage.see_out(&run, signal).await;
+    let ended = cx.see_out(&run, signal).await;
     Ok(judge(
-        stage,
+        cx,
         &run,
         signal,
         over,
         &met,
-        landed.as_ref(),
+        finished.as_ref(),
         ended,
     ))
 }
@@ -120,19 +117,19 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 /// Somebody who comes after the signal, and knows how long an answer took before it.
 #[derive(Clone)]
 struct Visitor {
-    place: Place,
+    endpoint: Endpoint,
     speaks: Speaks,
     normal: Duration,
 }
 
 impl Visitor {
     /// Has been there once.
-    async fn of(place: &Place, speaks: Speaks) -> Self {
+    async fn of(endpoint: &Endpoint, speaks: Speaks) -> Self {
         let mut visitor = Self {
-            place: place.clone(),
+            endpoint: endpoint.clone(),
             speaks,
             // As patient as with anything before a stop.
-            normal: PATIENCE - SILENCE,
+            normal: ANSWER_TIMEOUT - SILENCE,
         };
         let begun = Instant::now();
         visitor.normal = match visitor.meet().await {
@@ -156,29 +153,29 @@ impl Visitor {
         let silence = SILENCE + self.normal;
         let broken = match self.speaks {
             Speaks::Http => {
-                match Wire::ask_within(&self.place, &self.place.request(), silence).await {
+                match RawConn::ask_within(&self.endpoint, &self.endpoint.request(), silence).await {
                     Ok(_) => return Met::Served,
                     Err(broken) => broken,
                 }
             }
-            Speaks::Echo => match timeout(silence, echo(&self.place)).await {
+            Speaks::Echo => match timeout(silence, echo(&self.endpoint)).await {
                 Ok(Ok(true)) => return Met::Served,
                 // A goodbye.
                 Ok(Ok(false)) => return Met::Dropped,
                 Ok(Err(error)) => refused_or_lost(error),
-                Err(_) => Broken::TimedOut(0),
+                Err(_) => WireError::TimedOut(0),
             },
             // Whether anybody reads cannot be asked of a protocol we do not know.
-            Speaks::Other => match timeout(silence, self.place.target().connect()).await {
+            Speaks::Other => match timeout(silence, self.endpoint.target().connect()).await {
                 Ok(Ok(_)) => return Met::Served,
                 Ok(Err(error)) => refused_or_lost(error),
-                Err(_) => Broken::TimedOut(0),
+                Err(_) => WireError::TimedOut(0),
             },
         };
         match broken {
-            Broken::Refused => Met::Refused,
-            Broken::TimedOut(_) => Met::Silent,
-            Broken::Unsent(error) if error.kind() == io::ErrorKind::TimedOut => Met::Silent,
+            WireError::Refused => Met::Refused,
+            WireError::TimedOut(_) => Met::Silent,
+            WireError::Unsent(error) if error.kind() == io::ErrorKind::TimedOut => Met::Silent,
             // Left in the queue until the end of the process threw it out.
             _ if begun.elapsed() > UNHEARD + self.normal => Met::Silent,
             _ => Met::Dropped,
@@ -186,20 +183,20 @@ impl Visitor {
     }
 }
 
-fn refused_or_lost(error: io::Error) -> Broken {
+fn refused_or_lost(error: io::Error) -> WireError {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => Broken::Refused,
-        _ => Broken::new(error, true, 0),
+        io::ErrorKind::ConnectionRefused => WireError::Refused,
+        _ => WireError::new(error, true, 0),
     }
 }
 
 fn judge(
-    stage: &mut Stage<'_>,
-    run: &Run,
+    cx: &mut CheckContext<'_>,
+    run: &RunningTarget,
     signal: Instant,
     over: Instant,
     met: &[(Instant, Met)],
-    held: Option<&Landed>,
+    held: Option<&Finished>,
     ended: Option<crate::process::Ended>,
 ) -> Finding {
     let after = |at: &Instant| show(at.saturating_duration_since(signal));
@@ -207,15 +204,15 @@ fn judge(
         .iter()
         .find(|(_, met)| matches!(met, Met::Refused))
         .map(|(at, _)| *at);
-    let mut marks = record::marks(signal, stage.drill.signal.name(), ended);
+    let mut marks = stop_log::marks(signal, cx.drill.signal.name(), ended);
     marks.extend(refused.map(|at| Mark {
-        at_us: record::micros(at, signal),
+        at_us: stop_log::micros(at, signal),
         kind: MarkKind::ListenerClosed,
         label: String::new(),
     }));
-    stage.record.draw(record::complete(StopTimeline {
-        check: stage.spec.id.to_owned(),
-        run: stage.run,
+    cx.log.draw(stop_log::complete(StopTimeline {
+        check: cx.spec.id.to_owned(),
+        run: cx.run,
         marks,
         requests: held.map(|held| held.bar(signal, 0)).into_iter().collect(),
         omitted: 0,
@@ -229,7 +226,7 @@ fn judge(
     // before is no refusal in the drain.
     let refused_in_drain =
         held.is_some_and(|held| refused.is_some_and(|at| at + PACE < held.ended));
-    let allowed = stage.idle_stop() + stage.threshold.time();
+    let allowed = cx.idle_stop() + cx.threshold.time();
     // Without a slow request only a program that is still there has a drain to speak of.
     let drains = held.is_some() || ended.is_none();
     let never_refused = refused.is_none() || (held.is_some() && !refused_in_drain);

@@ -6,12 +6,11 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
+use crate::context::{CheckContext, Opened};
 use crate::finding::Finding;
-use crate::place::without_query;
+use crate::raw::{ANSWER_TIMEOUT, RawConn, WireError};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
-use crate::wire::{Broken, Wire};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "live-while-draining",
@@ -35,64 +34,52 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         ("Kubernetes", "do not point both probes at the same path"),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const PACE: Duration = Duration::from_millis(50);
 const GLANCE: Duration = Duration::from_secs(3);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.liveness else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.liveness else {
         return Ok(Finding::skipped(
             "no liveness probe was found; give it with --liveness PATH",
         ));
     };
-    let run = stage.start().await?;
-    let probe = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    match Wire::ask_within(&probe, &probe.request(), PATIENCE).await {
-        Ok(answer) if (200..300).contains(&answer.head.status) => {}
-        Ok(answer) => {
-            return Ok(Finding::skipped(format!(
-                "{path} answers {} before any stop",
-                answer.head.status
-            )));
-        }
-        Err(broken) => {
-            return Ok(Finding::skipped(format!(
-                "{path} cannot be asked: {broken}"
-            )));
-        }
-    }
-    let own_port = probe.address != run.place.address;
-    let mut held = Vec::new();
-    if let Some(request) = stage.held(&run, Duration::from_millis(1_000)) {
-        held = run.in_flight(&request, 1).await.unwrap_or_default();
-    }
+    let Opened {
+        run,
+        endpoint: probe,
+        ..
+    } = match cx.open_probe(path).await? {
+        Ok(opened) => opened,
+        Err(finding) => return Ok(finding),
+    };
+    let own_port = probe.address != run.endpoint.address;
+    let held = cx.hold_beside(&run, Duration::from_millis(1_000)).await;
     let signal = run.stop();
-    let patience = stage.idle_stop() + PATIENCE;
-    let holding = held.pop().map(|flight| tokio::spawn(flight.land(patience)));
+    let patience = cx.idle_stop() + ANSWER_TIMEOUT;
+    let holding = held.map(|in_flight| tokio::spawn(in_flight.finish(patience)));
     let mut looks = JoinSet::new();
     while signal.elapsed() < patience
-        && run.subject.ended().is_none()
+        && run.process.ended().is_none()
         && !holding.as_ref().is_some_and(JoinHandle::is_finished)
     {
         let probe = probe.clone();
         looks.spawn(async move {
             let at = Instant::now();
-            (at, Wire::ask_within(&probe, &probe.request(), GLANCE).await)
+            (
+                at,
+                RawConn::ask_within(&probe, &probe.request(), GLANCE).await,
+            )
         });
         sleep(PACE).await;
     }
     // The answer and the end of the program often fall between two looks, so neither is dated by them.
     let answered = match holding {
-        Some(task) => task.await.ok().map(|landed| landed.ended),
+        Some(task) => task.await.ok().map(|finished| finished.ended),
         None => None,
     };
-    let exit = run.subject.ended().map(|ended| ended.at);
+    let exit = run.process.ended().map(|ended| ended.at);
     let over = answered.map(|at| exit.map_or(at, |exit| exit.min(at)));
     let held_at = |at: Instant| over.is_some_and(|over| at + PACE * 4 < over);
     let (mut asked, mut bad, mut by_time) = (0, Vec::new(), true);
@@ -104,9 +91,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 by_time = false;
                 format!("answered {}", answer.head.status)
             }
-            Err(Broken::TimedOut(_)) => "silent".to_owned(),
+            Err(WireError::TimedOut(_)) => "silent".to_owned(),
             // On the port of the service newcomers may be sent away, but what was begun is to be finished.
-            Err(broken) if held_at(at) && (own_port || matches!(broken, Broken::Truncated(..))) => {
+            Err(broken)
+                if held_at(at) && (own_port || matches!(broken, WireError::Truncated(..))) =>
+            {
                 by_time = false;
                 broken.to_string()
             }
@@ -117,10 +106,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             format!("{} after the signal: {wrong}", show(at - signal)),
         ));
     }
-    stage.see_out(&run, signal).await;
+    cx.see_out(&run, signal).await;
     bad.sort_by_key(|(at, _)| *at);
     let measured = format!("{} of {asked} failed", bad.len());
-    if bad.len() as u64 > stage.threshold.count() {
+    if bad.len() as u64 > cx.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{} of {asked} liveness probes failed while it drained",
             bad.len()

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitStatus;
 
+use crate::context::CheckContext;
 use crate::drill::Drill;
-use crate::error::CannotDrill;
+use crate::error::DrillError;
 use crate::finding::Finding;
 use crate::process::{Signal, ended_by};
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::Threshold;
 
 mod as_pid_1;
@@ -22,6 +22,7 @@ mod fresh_connections;
 mod group_signal;
 mod h2_goaway;
 mod half_head;
+pub(crate) mod hints;
 mod hung_handler;
 mod hup_keeps_serving;
 mod idle;
@@ -32,6 +33,8 @@ mod keepalive_race;
 mod listener_refuses;
 mod live_while_draining;
 mod no_orphans;
+#[cfg(test)]
+mod page;
 mod pipelined;
 mod port_free;
 mod race;
@@ -69,7 +72,7 @@ pub(crate) struct Spec {
     pub(crate) threshold: fn(&Drill) -> Threshold,
     /// How to mend it, for a framework each.
     pub(crate) hints: &'static [(&'static str, &'static str)],
-    pub(crate) run: for<'s> fn(&'s mut Stage<'_>) -> Trying<'s>,
+    pub(crate) run: for<'s> fn(&'s mut CheckContext<'_>) -> Trying<'s>,
 }
 
 impl std::fmt::Debug for Spec {
@@ -79,8 +82,7 @@ impl std::fmt::Debug for Spec {
 }
 
 /// A try of a check under way.
-pub(crate) type Trying<'s> =
-    Pin<Box<dyn Future<Output = Result<Finding, CannotDrill>> + Send + 's>>;
+pub(crate) type Trying<'s> = Pin<Box<dyn Future<Output = Result<Finding, DrillError>> + Send + 's>>;
 
 /// All checks, in the order in which they are run and shown.
 pub(crate) const ALL: &[&Spec] = &[
@@ -123,6 +125,10 @@ pub(crate) const ALL: &[&Spec] = &[
 
 /// Why a check without traffic of this kind is skipped.
 pub(crate) const NO_HTTP: &str = "it does not speak HTTP";
+pub(crate) const NO_HTTP_AT_TCP: &str = "it needs HTTP, and the program is spoken to at --tcp";
+pub(crate) const NO_WORK: &str = "it has no address, and was given no work: --feed COMMAND gives it some, and --ledger \
+                                  COMMAND shows what became of it";
+pub(crate) const NO_ADDRESS: &str = "the program has no address";
 pub(crate) const NO_SLOW: &str =
     "no path that answers late was found; give one with --slow \"/slow?ms={ms}\"";
 pub(crate) const NO_RELOAD: &str = "SIGHUP is not said to mean a reload; say it with --reload";
@@ -144,42 +150,57 @@ pub(crate) fn is_crash(status: ExitStatus, sent: Signal) -> bool {
     ended_by(status).is_some_and(|signal| signal != sent.as_raw())
 }
 
-/// How to mend what a check found, a framework a line.
-pub(crate) fn hint(spec: &Spec) -> String {
-    let lines = spec
-        .hints
-        .iter()
-        .map(|(framework, words)| format!("{framework}: {words}"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 /// A check as a person reads about it before it has run.
 #[derive(Clone, Copy, Debug)]
-pub struct CheckInfo(&'static Spec);
+pub struct CheckInfo {
+    pub(crate) id: &'static str,
+    pub(crate) group: Group,
+    pub(crate) quick: bool,
+    pub(crate) why: &'static str,
+    pub(crate) how: &'static str,
+    pub(crate) applies: &'static str,
+    pub(crate) threshold: fn(&Drill) -> Threshold,
+    pub(crate) hints: &'static [(&'static str, &'static str)],
+}
+
+impl From<&'static Spec> for CheckInfo {
+    fn from(spec: &'static Spec) -> Self {
+        Self {
+            id: spec.id,
+            group: spec.group,
+            quick: spec.quick,
+            why: spec.why,
+            how: spec.how,
+            applies: spec.applies,
+            threshold: spec.threshold,
+            hints: spec.hints,
+        }
+    }
+}
 
 impl CheckInfo {
     /// Stable: `inflight-finishes`.
     #[must_use]
     pub const fn id(self) -> &'static str {
-        self.0.id
+        self.id
     }
 
     /// The promise it belongs to.
     #[must_use]
     pub const fn group(self) -> Group {
-        self.0.group
+        self.group
     }
 
     /// Whether `--quick` runs it.
     #[must_use]
     pub const fn quick(self) -> bool {
-        self.0.quick
+        self.quick
     }
 
     /// Why it matters, one sentence.
     #[must_use]
     pub const fn why(self) -> &'static str {
-        self.0.why
+        self.why
     }
 
     /// Whether this can be demanded of it.
@@ -188,20 +209,20 @@ impl CheckInfo {
     ///
     /// With a sentence, if it cannot.
     pub fn threshold(self, value: &str) -> Result<(), String> {
-        let threshold = (self.0.threshold)(&Drill::command([""; 0]));
+        let threshold = (self.threshold)(&Drill::command([""; 0]));
         let set = threshold.set(value);
         set.map(drop)
-            .map_err(|why| format!("the threshold of {}: {why}", self.0.id))
+            .map_err(|why| format!("the threshold of {}: {why}", self.id))
     }
 
     /// All there is to know about it, as Markdown.
     #[must_use]
     pub fn page(self) -> String {
-        let spec = self.0;
+        let spec = self;
         let threshold = (spec.threshold)(&Drill::command([""; 0]));
         let mut page = format!(
             "# {}\n\n{}\n\nGroup: {}. {}\n\n## What is done\n\n{}\n\n## When it applies\n\n{}\n\n## What is demanded\n\n\
-             {threshold}; change it with `--threshold {}=VALUE`.\n\n## How to mend it\n\n",
+             {threshold}; change it with `--threshold {}=VALUE`.\n\n## How to fix it\n\n",
             spec.id,
             spec.why,
             spec.group,
@@ -221,9 +242,37 @@ impl CheckInfo {
     }
 }
 
+/// What these checks demand, as changed by `set`; no other check may be named in it. They are those of an option.
+pub(crate) fn thresholds_of(
+    infos: &[CheckInfo],
+    set: &[(String, String)],
+    option: &str,
+) -> Result<Vec<Threshold>, String> {
+    for (id, _) in set {
+        if !infos.iter().any(|check| check.id == *id) {
+            let ids: Vec<&str> = infos.iter().map(|check| check.id).collect();
+            return Err(format!(
+                "--threshold: `{id}` is not a check of {option}; these are: {}",
+                ids.join(", ")
+            ));
+        }
+    }
+    let nothing = Drill::command([""; 0]);
+    let mut all = Vec::new();
+    for check in infos {
+        let mut threshold = (check.threshold)(&nothing);
+        for (_, value) in set.iter().filter(|(id, _)| id == check.id) {
+            let changed = threshold.set(value);
+            threshold = changed.map_err(|why| format!("the threshold of {}: {why}", check.id))?;
+        }
+        all.push(threshold);
+    }
+    Ok(all)
+}
+
 /// All checks, in the order in which they are run.
 pub fn checks() -> impl Iterator<Item = CheckInfo> {
-    ALL.iter().copied().map(CheckInfo)
+    ALL.iter().copied().map(CheckInfo::from)
 }
 
 #[cfg(test)]
@@ -238,7 +287,7 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), total);
         for check in checks() {
-            let spec = check.0;
+            let spec = check;
             assert!(
                 spec.why.ends_with('.') && !spec.hints.is_empty(),
                 "{}",

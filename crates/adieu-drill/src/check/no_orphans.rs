@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::record::With;
 use crate::report::Group;
-use crate::stage::Stage;
+use crate::stop_log::LoadKind;
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -39,23 +39,23 @@ pub(crate) const SPEC: Spec = Spec {
             "`exec.CommandContext` with a `Cancel` that sends SIGTERM, and `cmd.Wait`",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.idle_stop.is_none() {
-        return Ok(stage.killed_when_idle());
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.idle_stop.is_none() {
+        return Ok(cx.killed_when_idle());
     }
-    let run = stage.start().await?;
+    let run = cx.start().await?;
     run.let_arrive().await;
-    let before = run.subject.descendants().await;
+    let before = run.process.descendants().await;
     let signal = run.stop();
-    let Some(ended) = stage.see_end(&run, signal, With::Nobody).await else {
-        return Ok(stage.killed(&run, With::Nobody));
+    let Some(ended) = cx.see_end(&run, signal, LoadKind::Nobody).await else {
+        return Ok(cx.killed(&run, LoadKind::Nobody));
     };
-    let limit = ended.at + stage.threshold.time();
+    let limit = ended.at + cx.threshold.time();
     let left = loop {
-        let left = run.subject.descendants().await;
+        let left = run.process.descendants().await;
         if left.is_empty() || Instant::now() > limit {
             break left;
         }
@@ -65,6 +65,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     if left.is_empty() {
         return Ok(Finding::passed(match before.len() {
             0 => "it had no other processes".to_owned(),
+            1 => "its one other process is gone".to_owned(),
             some => format!("all its {some} other processes are gone"),
         })
         .measured("0 left"));
@@ -75,7 +76,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     Ok(Finding::late(format!(
         "{} processes are left {} after its end",
         left.len(),
-        show(stage.threshold.time())
+        show(cx.threshold.time())
     ))
     .shown(names)
     .measured(format!("{} left", left.len())))

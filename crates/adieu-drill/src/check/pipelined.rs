@@ -5,13 +5,15 @@ use std::time::Duration;
 use adieu_load::Request;
 
 use super::{Spec, Trying};
+use crate::arrival::Sent;
+use crate::context::CheckContext;
+use crate::endpoint::label;
+use crate::expected::{ExpectedResponse, twice};
 use crate::finding::Finding;
-use crate::place::label;
-use crate::reference::{Reference, twice};
+use crate::raw::{ANSWER_TIMEOUT, RawConn, WireError};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Run, Stage};
+use crate::running::RunningTarget;
 use crate::threshold::Threshold;
-use crate::wire::{Broken, Wire};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "pipelined",
@@ -31,28 +33,28 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "axum / hyper",
-            "hyper says `close` on the answer under way and drops the rest: adieu's `app.http` looks first",
+            "hyper says `close` on the response in flight and drops the rest: adieu's `app.http` looks first",
         ),
         (
             "clients",
             "a client that pipelines must be ready to send again what came after a `Connection: close`",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const REQUESTS: usize = 4;
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let run = stage.start().await?;
-    let Some(slow) = stage.held(&run, Duration::from_millis(300)) else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let run = cx.start().await?;
+    let Some(slow) = cx.held(&run, Duration::from_millis(300)) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
-    let quick = run.place.request();
-    let patience = stage.idle_stop() + PATIENCE;
+    let quick = run.endpoint.request();
+    let patience = cx.idle_stop() + ANSWER_TIMEOUT;
     let before = tokio::try_join!(
         before_any_stop(&run, &slow, patience),
-        before_any_stop(&run, &quick, PATIENCE)
+        before_any_stop(&run, &quick, ANSWER_TIMEOUT)
     );
     let (slow_before, quick_before) = match before {
         Ok(before) => before,
@@ -67,12 +69,16 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let mut signal = None;
     let talk =
         async {
-            let mut wire = run.wire().await?;
-            wire.send_together(&requests).await?;
-            run.let_arrive().await;
+            let mut conn = run.connect().await?;
+            conn.send_together(&requests).await?;
+            run.one_arrives(Sent {
+                from: conn.from,
+                bytes: requests.concat().len() as u64,
+            })
+            .await;
             signal = Some(run.stop());
             while answered < REQUESTS {
-                let answer = wire.answer_within(patience).await?;
+                let answer = conn.answer_within(patience).await?;
                 let (request, before) = match answered {
                     0 => (&slow, &slow_before),
                     _ => (&quick, &quick_before),
@@ -85,11 +91,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                     closing = Some(answered);
                 }
             }
-            Ok::<_, Broken>(())
+            Ok::<_, WireError>(())
         };
     let result = talk.await;
     if let Some(signal) = signal {
-        stage.see_out(&run, signal).await;
+        cx.see_out(&run, signal).await;
     }
     let lost = REQUESTS - answered + wrong.len();
     let measured = format!("{lost} of {REQUESTS} lost");
@@ -99,7 +105,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ))
         .measured(measured));
     }
-    if lost as u64 <= stage.threshold.count() {
+    if lost as u64 <= cx.threshold.count() {
         return Ok(Finding::passed(format!(
             "{} of {REQUESTS} requests sent together were answered",
             REQUESTS - lost
@@ -114,7 +120,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     let mut finding = Finding::failed(format!(
         "{lost} of {REQUESTS} requests sent together were {how}"
     ));
-    finding.by_time = wrong.is_empty() && matches!(result, Err(Broken::TimedOut(_)));
+    finding.by_time = wrong.is_empty() && matches!(result, Err(WireError::TimedOut(_)));
     let broken = result.err();
     Ok(finding
         .shown(wrong)
@@ -125,18 +131,18 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 
 /// What a request is answered with alone, while the program runs.
 async fn before_any_stop(
-    run: &Run,
+    run: &RunningTarget,
     request: &Request,
     patience: Duration,
-) -> Result<Reference, Finding> {
+) -> Result<ExpectedResponse, Finding> {
     let cannot = |why: String| {
         let name = label(request);
         Finding::skipped(format!("before any stop, {name}: {why}"))
     };
-    let answers = twice(|| Wire::ask_within(&run.place, request, patience)).await;
+    let answers = twice(|| RawConn::ask_within(&run.endpoint, request, patience)).await;
     let answers = answers.map_err(|broken| cannot(broken.to_string()))?;
     if let Some(answer) = answers.iter().find(|answer| answer.head.status >= 400) {
         return Err(cannot(format!("answered {}", answer.head.status)));
     }
-    Reference::of(&answers).ok_or_else(|| cannot("no answer to compare with".to_owned()))
+    ExpectedResponse::of(&answers).ok_or_else(|| cannot("no answer to compare with".to_owned()))
 }

@@ -6,10 +6,10 @@ use tokio::net::TcpListener;
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::record::With;
 use crate::report::Group;
-use crate::stage::Stage;
+use crate::stop_log::LoadKind;
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -35,22 +35,22 @@ pub(crate) const SPEC: Spec = Spec {
             "`exec` the server, or the shell dies and the server stays",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.idle_stop.is_none() {
-        return Ok(stage.killed_when_idle());
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.idle_stop.is_none() {
+        return Ok(cx.killed_when_idle());
     }
-    let run = stage.start().await?;
+    let run = cx.start().await?;
     run.let_arrive().await;
     let signal = run.stop();
-    let Some(ended) = stage.see_end(&run, signal, With::Nobody).await else {
-        return Ok(stage.killed(&run, With::Nobody));
+    let Some(ended) = cx.see_end(&run, signal, LoadKind::Nobody).await else {
+        return Ok(cx.killed(&run, LoadKind::Nobody));
     };
-    let limit = ended.at + stage.threshold.time();
+    let limit = ended.at + cx.threshold.time();
     let refusal = loop {
-        match TcpListener::bind(run.place.address).await {
+        match TcpListener::bind(run.endpoint.address).await {
             Ok(_) => break None,
             Err(error) if Instant::now() > limit => break Some(error),
             // Nothing tells when a port becomes free.
@@ -61,22 +61,22 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     match refusal {
         None => Ok(Finding::passed(format!(
             "{} was free {took} after the end",
-            run.place.address
+            run.endpoint.address
         ))
         .measured(took)),
         Some(error) => {
-            let kin = run.subject.descendants().await;
+            let kin = run.process.descendants().await;
             let kin = kin
                 .iter()
                 .map(|one| format!("still running: {} (process {})", one.name, one.pid));
             Ok(Finding::late(format!(
                 "{} is not free {took} after the end: {error}",
-                run.place.address
+                run.endpoint.address
             ))
             .shown([format!(
                 "it ended {} after the signal; listening on {} since then: {error}",
                 show(ended.at.saturating_duration_since(signal)),
-                run.place.address
+                run.endpoint.address
             )])
             .shown(kin)
             .measured(took))

@@ -6,13 +6,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
+use crate::context::{CheckContext, Opened};
+use crate::endpoint::{Endpoint, label};
 use crate::finding::Finding;
-use crate::place::{Place, label, without_query};
-use crate::record;
+use crate::raw::{ANSWER_TIMEOUT, RawConn, WireError};
 use crate::report::{Group, Mark, MarkKind, Outcome, StopTimeline};
-use crate::stage::{PATIENCE, Stage};
+use crate::stop_log;
 use crate::threshold::{Threshold, show};
-use crate::wire::{Broken, Wire};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "ready-before-close",
@@ -42,7 +42,7 @@ pub(crate) const SPEC: Spec = Spec {
             "a handler that looks at an atomic flag, and a sleep before `server.Shutdown`",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const PACE: Duration = Duration::from_millis(20);
@@ -50,42 +50,27 @@ const GLANCE: Duration = Duration::from_secs(3);
 /// Two things that happen together are seen in any order, on two ports.
 const TOGETHER: Duration = Duration::from_millis(250);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.readiness else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.readiness else {
         return Ok(Finding::skipped(
             "no readiness probe was found; give it with --readiness PATH",
         ));
     };
-    let run = stage.start().await?;
-    let probe = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    match Wire::ask_within(&probe, &probe.request(), PATIENCE).await {
-        Ok(answer) if (200..300).contains(&answer.head.status) => {}
-        Ok(answer) => {
-            return Ok(Finding::skipped(format!(
-                "{path} answers {} before any stop",
-                answer.head.status
-            )));
-        }
-        Err(broken) => {
-            return Ok(Finding::skipped(format!(
-                "{path} cannot be asked: {broken}"
-            )));
-        }
-    }
-    let mut held = Vec::new();
-    if let Some(request) = stage.held(&run, Duration::from_millis(1_000)) {
-        held = run.in_flight(&request, 1).await.unwrap_or_default();
-    }
+    let Opened {
+        run,
+        endpoint: probe,
+        ..
+    } = match cx.open_probe(path).await? {
+        Ok(opened) => opened,
+        Err(finding) => return Ok(finding),
+    };
+    let held = cx.hold_beside(&run, Duration::from_millis(1_000)).await;
     let signal = run.stop();
-    let until = signal + stage.idle_stop() + PATIENCE;
+    let until = signal + cx.idle_stop() + ANSWER_TIMEOUT;
     let mut looks = JoinSet::new();
     let (mut off, mut closed) = (None::<Instant>, None::<Instant>);
     while Instant::now() < until && closed.is_none_or(|at| at.elapsed() < TOGETHER) {
-        looks.spawn(look(probe.clone(), run.place.clone()));
+        looks.spawn(look(probe.clone(), run.endpoint.clone()));
         sleep(PACE).await;
         while let Some(Ok(look)) = looks.try_join_next() {
             off = earlier(off, look.off);
@@ -97,33 +82,33 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         closed = earlier(closed, look.closed);
     }
     drop(held);
-    let ended = stage.see_out(&run, signal).await;
-    let mut marks = record::marks(signal, stage.drill.signal.name(), ended);
+    let ended = cx.see_out(&run, signal).await;
+    let mut marks = stop_log::marks(signal, cx.drill.signal.name(), ended);
     for (at, kind) in [
         (off, MarkKind::ReadinessOff),
         (closed, MarkKind::ListenerClosed),
     ] {
         marks.extend(at.map(|at| Mark {
-            at_us: record::micros(at, signal),
+            at_us: stop_log::micros(at, signal),
             kind,
             label: String::new(),
         }));
     }
-    stage.record.draw(record::complete(StopTimeline {
-        check: stage.spec.id.to_owned(),
-        run: stage.run,
+    cx.log.draw(stop_log::complete(StopTimeline {
+        check: cx.spec.id.to_owned(),
+        run: cx.run,
         marks,
         ..StopTimeline::default()
     }));
 
     let after = |at: Instant| show(at.saturating_duration_since(signal));
     // On one port the answer itself came through the open door.
-    let slack = if probe.address == run.place.address {
+    let slack = if probe.address == run.endpoint.address {
         Duration::ZERO
     } else {
         TOGETHER
     };
-    let wanted = stage.threshold.time();
+    let wanted = cx.threshold.time();
     let told =
         |at: Option<Instant>| at.map_or("never".to_owned(), |at| format!("after {}", after(at)));
     let evidence = [
@@ -134,7 +119,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         ),
         format!(
             "the first refusal at {} came {}",
-            run.place.address,
+            run.endpoint.address,
             told(closed)
         ),
         format!("the program ended {}", told(ended.map(|ended| ended.at))),
@@ -183,15 +168,15 @@ struct Look {
 }
 
 /// One look at both.
-async fn look(probe: Place, place: Place) -> Look {
-    let asked = Wire::ask_within(&probe, &probe.request(), GLANCE).await;
+async fn look(probe: Endpoint, endpoint: Endpoint) -> Look {
+    let asked = RawConn::ask_within(&probe, &probe.request(), GLANCE).await;
     let answered = Instant::now();
     let off = matches!(&asked, Ok(answer) if !(200..300).contains(&answer.head.status));
-    let refused = if probe.address == place.address {
-        matches!(asked, Err(Broken::Refused))
+    let refused = if probe.address == endpoint.address {
+        matches!(asked, Err(WireError::Refused))
     } else {
-        let connecting = tokio::time::timeout(GLANCE, Wire::open(&place.plain())).await;
-        matches!(connecting, Ok(Err(Broken::Refused)))
+        let connecting = tokio::time::timeout(GLANCE, RawConn::open(&endpoint.plain())).await;
+        matches!(connecting, Ok(Err(WireError::Refused)))
     };
     Look {
         off: off.then_some(answered),

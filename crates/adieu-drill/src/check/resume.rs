@@ -1,13 +1,11 @@
 //! What was on the books is on the books.
 
-use std::collections::BTreeMap;
-
 use super::{Spec, Trying};
+use crate::context::CheckContext;
+use crate::context::missing;
 use crate::finding::Finding;
-use crate::process::errand;
-use crate::record::With;
 use crate::report::Group;
-use crate::stage::{Run, Stage};
+use crate::stop_log::LoadKind;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -16,7 +14,7 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "A restart must go on where the last run ended: what was acknowledged before is still known after.",
     how: "Requests are sent: to the upload path if there is one, or to the slow path if it has a method of its own \
-          (`POST /orders?ms={ms}`). An upload has a body of its own each time. The ledger command prints what the running program has on \
+          (`POST /orders?ms={ms}`). An upload has a body of its own each time. With --feed its command is run too. The ledger command prints what the running program has on \
           its books, an entry a line. The program is stopped and started again, and the command run again: every line of \
           before must be there after, as often as before.",
     applies: "Needs --ledger COMMAND; {port} and {dir} are replaced in it.",
@@ -35,20 +33,23 @@ pub(crate) const SPEC: Spec = Spec {
             "acknowledge a message after its effect is durable, not when it is received",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(command) = &stage.drill.ledger else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.drill.ledger.is_none() {
         return Ok(Finding::skipped(
             "no ledger to compare; give --ledger COMMAND",
         ));
-    };
-    let run = stage.start().await?;
-    for number in 1..=5 {
-        stage.give_work(&run, number).await;
     }
-    let before = match ledger(command, &run).await {
+    let run = cx.start().await?;
+    if let Err(finding) = cx.feed(&run).await {
+        return Ok(finding);
+    }
+    for number in 1..=5 {
+        cx.give_work(&run, number).await;
+    }
+    let before = match cx.ledger(&run).await {
         Ok(before) if before.is_empty() => {
             return Ok(Finding::skipped(
                 "the ledger is empty before the stop: nothing could be lost",
@@ -62,12 +63,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
     };
     let signal = run.stop();
-    if stage.see_end(&run, signal, With::Nobody).await.is_none() {
-        return Ok(stage.killed(&run, With::Nobody));
+    if cx.see_end(&run, signal, LoadKind::Nobody).await.is_none() {
+        return Ok(cx.killed(&run, LoadKind::Nobody));
     }
-    run.subject.kill().await;
-    let again = stage.start().await?;
-    let after = match ledger(command, &again).await {
+    run.process.kill().await;
+    let again = cx.start().await?;
+    let after = match cx.ledger(&again).await {
         Ok(after) => after,
         Err(why) => {
             return Ok(Finding::failed(format!(
@@ -76,10 +77,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         }
     };
     let total: u64 = before.values().sum();
-    let gone = gone(&before, &after);
+    let gone = missing(&before, &after);
     let lost: u64 = gone.iter().map(|(_, count)| count).sum();
     let measured = format!("{lost} of {total} lost");
-    if lost > stage.threshold.count() {
+    if lost > cx.threshold.count() {
         let times = |count: u64| match count {
             1 => String::new(),
             more => format!(", {more} times"),
@@ -99,30 +100,4 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         Finding::passed(format!("all {total} entries are there after a restart"))
             .measured(measured),
     )
-}
-
-/// How often each entry stands in it: two alike are two.
-type Ledger = BTreeMap<String, u64>;
-
-/// What is missing after, and how often.
-fn gone<'a>(before: &'a Ledger, after: &Ledger) -> Vec<(&'a str, u64)> {
-    let missing = before.iter().map(|(line, count)| {
-        let left = after.get(line).copied().unwrap_or_default();
-        (line.as_str(), count.saturating_sub(left))
-    });
-    missing.filter(|(_, count)| *count > 0).collect()
-}
-
-async fn ledger(command: &str, run: &Run) -> Result<Ledger, String> {
-    let command = run.subject.blanks.fill(command);
-    let printed = errand::run(&command).await?;
-    let lines = printed
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty());
-    let mut ledger = Ledger::new();
-    for line in lines {
-        *ledger.entry(line.to_owned()).or_default() += 1;
-    }
-    Ok(ledger)
 }

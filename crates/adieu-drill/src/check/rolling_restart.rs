@@ -6,11 +6,12 @@ use adieu_load::{Load, Mode};
 use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying, race};
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::process::{Form, held_socket};
-use crate::record::With;
+use crate::process::{LaunchMode, held_socket};
 use crate::report::Group;
-use crate::stage::{self, Stage};
+use crate::running;
+use crate::stop_log::LoadKind;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -32,55 +33,59 @@ pub(crate) const SPEC: Spec = Spec {
             "a `.socket` unit beside the service; the program must not call shutdown() on the socket",
         ),
         ("uvicorn", "`--fd 3`"),
+        ("gunicorn", "takes LISTEN_FDS by itself, without `--bind`"),
         (
-            "gunicorn / nginx",
-            "take LISTEN_FDS by themselves, or hand over with SIGUSR2",
+            "nginx",
+            "does not read LISTEN_FDS: `env 'NGINX=3;' nginx`, or its own binary upgrade with SIGUSR2",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if !stage.drill.held_socket {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if !cx.drill.held_socket {
         return Ok(Finding::skipped(
             "the program is not said to take its socket from outside; say it with --held-socket",
         ));
     }
-    let blanks = stage::blanks(stage.scratch)?;
-    let place = stage::place(stage.drill, &blanks).map_err(crate::CannotDrill::Usage)?;
-    let socket = match held_socket(place.address) {
+    let placeholders = running::placeholders(cx.scratch)?;
+    let endpoint = cx
+        .drill
+        .endpoint(&placeholders)
+        .map_err(crate::DrillError::Usage)?;
+    let socket = match held_socket(endpoint.address) {
         Ok(socket) => socket,
         Err(error) => {
             return Ok(Finding::skipped(format!(
                 "{} cannot be listened on: {error}",
-                place.address
+                endpoint.address
             )));
         }
     };
-    let form = Form::Held(socket);
-    let mut run = stage::start_with(stage.drill, stage.scratch, &form, blanks.clone()).await?;
-    let Some(load) = race::load(stage, &run, Mode::Mixed) else {
+    let mode = LaunchMode::Held(socket);
+    let mut run = running::start_with(cx.drill, cx.scratch, &mode, placeholders.clone()).await?;
+    let Some(load) = race::load(cx, &run, Mode::Mixed) else {
         return Ok(Finding::skipped(super::NO_TRAFFIC));
     };
     // A client waits in the queue for as long as a restart takes.
-    let patience = stage.drill.grace + stage.drill.ready_within;
+    let patience = cx.drill.grace + cx.drill.ready_within;
     let running = Load::patience(load, patience).start();
-    if let Err(finding) = race::warm(stage, &run, &running).await {
+    if let Err(finding) = race::warm(cx, &run, &running).await {
         return Ok(finding);
     }
-    let restarts = stage.times(2, 4, 10);
+    let restarts = cx.times(2, 4, 10);
     for number in 1..=restarts {
-        stage.step(
+        cx.step(
             u64::from(number - 1),
             &format!("restart {number} of {restarts}"),
         );
-        sleep(Duration::from_millis(stage.dice.u64(50..250))).await;
+        sleep(Duration::from_millis(cx.rng.u64(50..250))).await;
         let signal = run.stop();
-        if stage.see_end(&run, signal, With::Load).await.is_none() {
-            return Ok(stage.killed(&run, With::Load));
+        if cx.see_end(&run, signal, LoadKind::Load).await.is_none() {
+            return Ok(cx.killed(&run, LoadKind::Load));
         }
-        run.subject.kill().await;
-        run = stage::start_with(stage.drill, stage.scratch, &form, blanks.clone()).await?;
+        run.process.kill().await;
+        run = running::start_with(cx.drill, cx.scratch, &mode, placeholders.clone()).await?;
     }
     running.end();
     let Ok(tally) = timeout(patience, running.finish()).await else {
@@ -88,7 +93,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     };
     let lost = tally.lost() + tally.failed + tally.refused;
     let measured = format!("{lost} of {} lost", tally.sent());
-    if lost > stage.threshold.count() {
+    if lost > cx.threshold.count() {
         let mut finding = Finding::failed(format!(
             "{lost} of {} requests were lost in {restarts} restarts: {}",
             tally.sent(),

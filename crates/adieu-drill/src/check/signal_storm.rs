@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{Spec, Trying, signals};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::process::Signal;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -37,20 +37,20 @@ pub(crate) const SPEC: Spec = Spec {
             "read the channel once, and leave further signals in it",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.drill.signal == crate::StopSignal::Int {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.drill.signal == crate::StopSignal::Int {
         return Ok(Finding::skipped("a second SIGINT may force the end"));
     }
-    signals::stop_with(stage, "a hundred signals", async |run| {
+    signals::stop_with(cx, "a hundred signals", async |run| {
         let at = run.stop();
         for _ in 1..100 {
             sleep(Duration::from_millis(5)).await;
             run.stop();
             // Harmless by default, and often handled without care.
-            run.subject.signal(Signal::WINCH);
+            run.process.signal(Signal::WINCH);
         }
         at
     })

@@ -2,17 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::CannotDrill;
+use crate::context::CheckContext;
+use crate::context::Ledger;
+use crate::drill::Address;
+use crate::error::DrillError;
+use crate::expected::is_other;
 use crate::finding::Finding;
-use crate::flight::Flight;
-use crate::process::{Ended, Form, describe};
-use crate::record::With;
-use crate::reference::is_other;
+use crate::in_flight::InFlight;
+use crate::process::{Ended, LaunchMode, describe};
+use crate::raw::{ANSWER_TIMEOUT, RawConn};
 use crate::report::{Fate, Outcome};
-use crate::select;
-use crate::stage::{PATIENCE, Run, Stage};
+use crate::running::RunningTarget;
+use crate::stop_log::LoadKind;
 use crate::threshold::show;
-use crate::wire::Wire;
 
 /// How much later than the drain begins the answer is due.
 const BEYOND: Duration = Duration::from_millis(700);
@@ -21,53 +23,57 @@ const LAST_STEPS: Duration = Duration::from_millis(200);
 
 /// Starts the program, asks it to stop with `ask`, and judges what became of the request in flight and of the program.
 pub(crate) async fn stop_with(
-    stage: &mut Stage<'_>,
+    cx: &mut CheckContext<'_>,
     what: &str,
-    ask: impl AsyncFnOnce(&Run) -> Instant,
-) -> Result<Finding, CannotDrill> {
-    stop_as(stage, &Form::Plain, what, ask).await
+    ask: impl AsyncFnOnce(&RunningTarget) -> Instant,
+) -> Result<Finding, DrillError> {
+    stop_as(cx, &LaunchMode::Plain, what, ask).await
 }
 
 /// The same for a program that is started in some other form.
 pub(crate) async fn stop_as(
-    stage: &mut Stage<'_>,
-    form: &Form,
+    cx: &mut CheckContext<'_>,
+    mode: &LaunchMode,
     what: &str,
-    ask: impl AsyncFnOnce(&Run) -> Instant,
-) -> Result<Finding, CannotDrill> {
-    if stage.found.idle_stop.is_none() {
-        return Ok(stage.killed_when_idle());
+    ask: impl AsyncFnOnce(&RunningTarget) -> Instant,
+) -> Result<Finding, DrillError> {
+    if cx.capabilities.idle_stop.is_none() {
+        return Ok(cx.killed_when_idle());
     }
-    let run = stage.start_as(form).await?;
-    let (flights, before) = match in_flight(stage, &run).await {
-        Ok(flights) => flights,
+    let run = cx.start_as(mode).await?;
+    let (requests, before) = match in_flight(cx, &run).await {
+        Ok(requests) => requests,
         // Then it is as without a slow path.
         Err(finding) if finding.outcome == Outcome::Skipped => Default::default(),
         Err(finding) => return Ok(finding),
     };
+    let given = match cx.feed(&run).await {
+        Ok(given) => given,
+        Err(finding) => return Ok(finding),
+    };
     let signal = ask(&run).await;
-    let count = flights.len();
-    let (lost, by_time) = losses(stage, flights, before).await;
+    let count = requests.len();
+    let (lost, by_time) = losses(cx, requests, before).await;
     let lost: Vec<_> = lost
         .iter()
         .map(|how| format!("a request in flight: {how}"))
         .collect();
     let ended = run
-        .subject
-        .ended_within(stage.drill.grace.saturating_sub(signal.elapsed()))
+        .process
+        .ended_within(cx.drill.grace.saturating_sub(signal.elapsed()))
         .await;
-    stage.note_end(signal, ended);
+    cx.note_end(signal, ended);
     // Below a shell it is the shell that ended; the program is what it left.
-    let below_shell = matches!(form, Form::BelowShell);
+    let below_shell = matches!(mode, LaunchMode::BelowShell);
     let crash = ended
         .filter(|ended| !below_shell && super::is_crash(ended.status, run.stop_signal()))
         .map(|ended| describe(ended.status));
-    let too_many = lost.len() as u64 > stage.threshold.count();
+    let too_many = lost.len() as u64 > cx.threshold.count();
     if crash.is_some() || too_many {
         let lines = run.last_lines(10);
-        run.subject.kill().await;
-        let single = at_one_signal(stage).await?;
-        if let Some(finding) = not_to_blame(stage, what, crash.is_some(), &single) {
+        run.process.kill().await;
+        let single = at_one_signal(cx).await?;
+        if let Some(finding) = not_to_blame(cx, what, crash.is_some(), &single) {
             return Ok(finding.shown(lost).shown(lines));
         }
         if let Some(how) = crash.filter(|_| !too_many) {
@@ -87,25 +93,36 @@ pub(crate) async fn stop_as(
             .shown(ended.map(|ended| format!("the program: {}", describe(ended.status))))
             .shown(run.last_lines(3)));
     }
-    let with = if count == 0 { With::Nobody } else { With::Hold };
+    let with = if count == 0 {
+        LoadKind::Nobody
+    } else {
+        LoadKind::Hold
+    };
     let Some(ended) = ended else {
-        stage.note_endless();
-        return Ok(stage.killed(&run, with));
+        cx.note_endless();
+        return Ok(cx.killed(&run, with));
     };
     if count == 0
-        && matches!(form, Form::Plain)
-        && let Some(finding) = broken_off(stage, what, signal, ended)
+        && matches!(mode, LaunchMode::Plain)
+        && let Some(finding) = broken_off(cx, what, signal, ended)
     {
         return Ok(finding.shown(run.last_lines(5)));
     }
     if below_shell {
-        while run.subject.target_lives().await {
-            if signal.elapsed() > stage.drill.grace {
-                stage.note_endless();
-                return Ok(stage.killed(&run, with));
+        while run.process.target_lives().await {
+            if signal.elapsed() > cx.drill.grace {
+                cx.note_endless();
+                return Ok(cx.killed(&run, with));
             }
             // Nothing tells of the end of somebody else's child.
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    if !given.is_empty() {
+        let lines = run.last_lines(5);
+        run.process.kill().await;
+        if let Some(finding) = work_lost(cx, what, &given).await? {
+            return Ok(finding.shown(lines));
         }
     }
     // Below a shell `ended` is the shell's.
@@ -115,43 +132,97 @@ pub(crate) async fn stop_as(
         ended.at
     };
     let took = show(gone.saturating_duration_since(signal));
-    let kept = match count {
-        0 => String::new(),
-        _ => format!(" answered all {count} requests in flight and"),
+    let jobs: u64 = given.values().sum();
+    let (kept, note) = match (count, jobs) {
+        (0, 0) => (String::new(), nothing_in_hand(cx)),
+        (0, _) => (format!(" lost none of {jobs} entries and"), ""),
+        _ => (format!(" answered all {count} requests in flight and"), ""),
     };
-    Ok(Finding::passed(format!("with {what} it{kept} ended in {took}")).measured(took))
+    Ok(Finding::passed(format!("with {what} it{kept} ended in {took}{note}")).measured(took))
+}
+
+/// What a pass does not say, because the program had nothing to lose.
+fn nothing_in_hand(cx: &CheckContext<'_>) -> &'static str {
+    match cx.drill.address {
+        None => "; it had no work in hand: --feed and --ledger give it some",
+        Some(Address::Http(_)) => "; it had no request in hand: --slow gives it some",
+        Some(Address::Tcp(_)) => "",
+    }
+}
+
+/// What it says that work was not done which it was given before the stop, if some was not.
+async fn work_lost(
+    cx: &mut CheckContext<'_>,
+    what: &str,
+    given: &Ledger,
+) -> Result<Option<Finding>, DrillError> {
+    let undone = cx.undone(given).await?;
+    if undone.len() as u64 <= cx.threshold.count() {
+        return Ok(None);
+    }
+    let total: u64 = given.values().sum();
+    let single = cx.work_in_hand().await?;
+    let lost = undone.len();
+    let finding = match single.outcome {
+        Outcome::Failed => {
+            let words = format!(
+                "it loses work in hand at a single signal already, so nothing can be said about {what}; see \
+                 inflight-finishes"
+            );
+            let seen = cx.log.has_failed("inflight-finishes");
+            match seen {
+                true => Finding::skipped(words),
+                false => Finding::failed(words),
+            }
+        }
+        Outcome::Passed | Outcome::Skipped => Finding::failed(format!(
+            "{lost} of {total} entries that it was given before the stop were lost to {what}"
+        )),
+    };
+    Ok(Some(finding.shown(undone)))
 }
 
 /// Two requests to the slow path that are open now, and the status it answered with before.
-async fn in_flight(stage: &Stage<'_>, run: &Run) -> Result<(Vec<Flight>, u16), Finding> {
+async fn in_flight(
+    cx: &CheckContext<'_>,
+    run: &RunningTarget,
+) -> Result<(Vec<InFlight>, u16), Finding> {
     // Where it is asked for less the body may differ, but not the status.
-    let before = match stage.slow(run, Duration::ZERO) {
-        Some(request) => Wire::ask_within(&run.place, &request, PATIENCE).await.ok(),
+    let before = match cx.slow(run, Duration::ZERO) {
+        Some(request) => RawConn::ask_within(&run.endpoint, &request, ANSWER_TIMEOUT)
+            .await
+            .ok(),
         None => None,
     };
-    match (before, stage.held(run, BEYOND)) {
+    match (before, cx.held(run, BEYOND)) {
         (Some(before), Some(request)) => {
-            let flights = stage.hold_open(run, &request, 2).await?;
-            Ok((flights, before.head.status))
+            let requests = cx.hold_open(run, &request, cx.at_once(2)).await?;
+            Ok((requests, before.head.status))
         }
         _ => Ok((Vec::new(), 0)),
     }
 }
 
 /// How each of these was lost that was, and whether time alone says so.
-async fn losses(stage: &Stage<'_>, flights: Vec<Flight>, before: u16) -> (Vec<String>, bool) {
+async fn losses(
+    cx: &CheckContext<'_>,
+    requests: Vec<InFlight>,
+    before: u16,
+) -> (Vec<String>, bool) {
     let mut lost = Vec::new();
     let mut by_time = true;
-    for flight in flights {
-        let landed = flight.land(stage.idle_stop() + BEYOND + PATIENCE).await;
-        let wrong = match &landed.result {
+    for in_flight in requests {
+        let finished = in_flight
+            .finish(cx.idle_stop() + BEYOND + ANSWER_TIMEOUT)
+            .await;
+        let wrong = match &finished.result {
             Ok(answer) if is_other(answer.head.status, before) => {
                 format!("answered {}, before the stop {before}", answer.head.status)
             }
             Ok(_) => continue,
             Err(broken) => broken.to_string(),
         };
-        by_time &= landed.fate() == Fate::TimedOut;
+        by_time &= finished.fate() == Fate::TimedOut;
         lost.push(wrong);
     }
     (lost, by_time)
@@ -159,10 +230,10 @@ async fn losses(stage: &Stage<'_>, flights: Vec<Flight>, before: u16) -> (Vec<St
 
 /// Where nothing is in flight only the end tells that a clean-up was broken off: at one signal it was a success, and now
 /// it came sooner and is none.
-fn broken_off(stage: &Stage<'_>, what: &str, signal: Instant, ended: Ended) -> Option<Finding> {
-    let single = stage.found.idle_end?;
+fn broken_off(cx: &CheckContext<'_>, what: &str, signal: Instant, ended: Ended) -> Option<Finding> {
+    let single = cx.capabilities.idle_end?;
     let took = ended.at.saturating_duration_since(signal);
-    if !single.status.success() || ended.status.success() || took + LAST_STEPS > stage.idle_stop() {
+    if !single.status.success() || ended.status.success() || took + LAST_STEPS > cx.idle_stop() {
         return None;
     }
     let how = describe(ended.status);
@@ -173,7 +244,7 @@ fn broken_off(stage: &Stage<'_>, what: &str, signal: Instant, ended: Ended) -> O
     Some(finding.shown([
         format!(
             "at a single signal: {single} after {}",
-            show(stage.idle_stop())
+            show(cx.idle_stop())
         ),
         format!("with {what}: {how} after {}", show(took)),
     ]))
@@ -187,14 +258,14 @@ struct Single {
     lost: Vec<String>,
 }
 
-async fn at_one_signal(stage: &mut Stage<'_>) -> Result<Single, CannotDrill> {
-    let run = stage.start().await?;
-    let (flights, before) = in_flight(stage, &run).await.unwrap_or_default();
+async fn at_one_signal(cx: &mut CheckContext<'_>) -> Result<Single, DrillError> {
+    let run = cx.start().await?;
+    let (requests, before) = in_flight(cx, &run).await.unwrap_or_default();
     let signal = run.stop();
-    let (lost, _) = losses(stage, flights, before).await;
-    let left = stage.drill.grace.saturating_sub(signal.elapsed());
-    let ended = run.subject.ended_within(left).await;
-    stage.note_end(signal, ended);
+    let (lost, _) = losses(cx, requests, before).await;
+    let left = cx.drill.grace.saturating_sub(signal.elapsed());
+    let ended = run.process.ended_within(left).await;
+    cx.note_end(signal, ended);
     let crash = ended.filter(|ended| super::is_crash(ended.status, run.stop_signal()));
     Ok(Single {
         crash: crash.map(|ended| describe(ended.status)),
@@ -204,18 +275,23 @@ async fn at_one_signal(stage: &mut Stage<'_>) -> Result<Single, CannotDrill> {
 
 /// What was found has another cause than what this check does, if one signal does the same. It is a failure of the check
 /// that is about it, or of this one if that one is not asked, or has seen nothing of it.
-fn not_to_blame(stage: &Stage<'_>, what: &str, crashed: bool, single: &Single) -> Option<Finding> {
+fn not_to_blame(
+    cx: &CheckContext<'_>,
+    what: &str,
+    crashed: bool,
+    single: &Single,
+) -> Option<Finding> {
     let (does, about, seen) = match (&single.crash, single.lost.first()) {
         (Some(how), _) if crashed => (
             format!("crashes at a single signal already ({how})"),
             "exit-code",
             // It is run last, and judges this stop too.
-            select::is_planned(stage.drill, "exit-code"),
+            cx.is_planned("exit-code"),
         ),
         (_, Some(how)) if !crashed => (
             format!("loses what is in flight at a single signal already ({how})"),
             "inflight-finishes",
-            stage.record.has_failed("inflight-finishes"),
+            cx.log.has_failed("inflight-finishes"),
         ),
         _ => return None,
     };

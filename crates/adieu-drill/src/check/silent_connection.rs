@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Spec, Trying, idle};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -36,22 +36,22 @@ pub(crate) const SPEC: Spec = Spec {
             "close at the stop every connection that has no request on it",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const CONNECTIONS: usize = 8;
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let run = stage.start().await?;
-    let mut wires = Vec::new();
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let run = cx.start().await?;
+    let mut conns = Vec::new();
     for _ in 0..CONNECTIONS {
-        match run.wire().await {
-            Ok(wire) => wires.push(wire),
+        match run.connect().await {
+            Ok(conn) => conns.push(conn),
             Err(broken) => {
-                return Ok(stage.not_held(wires.len(), &broken));
+                return Ok(cx.not_held(conns.len(), &broken));
             }
         }
     }
     run.let_arrive().await;
-    Ok(idle::hold(stage, &run, wires, "silent connections").await)
+    Ok(idle::hold(cx, &run, conns, "silent connections").await)
 }

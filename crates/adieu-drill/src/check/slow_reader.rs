@@ -5,14 +5,13 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::{Spec, Trying};
-use crate::discover::LARGE;
+use crate::capabilities::LARGE;
+use crate::context::{CheckContext, Opened};
+use crate::expected::ExpectedResponse;
 use crate::finding::Finding;
-use crate::place::without_query;
-use crate::reference::Reference;
+use crate::raw::{ANSWER_TIMEOUT, RawConn, WireError};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
-use crate::wire::{Broken, Wire};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "slow-reader",
@@ -45,26 +44,25 @@ pub(crate) const SPEC: Spec = Spec {
             "end with `server.close` calling back, not with `process.exit` at the signal",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const WINDOW: u32 = 16 << 10;
 const PAUSE: Duration = Duration::from_secs(1);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.large else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.large else {
         return Ok(Finding::skipped(
             "no path with a large answer was found; give one with --large PATH",
         ));
     };
-    let run = stage.start().await?;
-    let place = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    let request = place.request();
-    let reference = match Reference::ask(&place, path).await {
+    let Opened {
+        run,
+        endpoint,
+        path,
+    } = cx.open(path).await?;
+    let request = endpoint.request();
+    let reference = match ExpectedResponse::ask(&endpoint, path).await {
         Ok(reference) => reference.counting_numbers(),
         Err(finding) => return Ok(finding),
     };
@@ -77,18 +75,18 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
     }
     let mut signal = None;
     let read = async {
-        let mut wire = Wire::open(&place.target().window(WINDOW)).await?;
-        wire.send(&request.bytes(false)).await?;
-        wire.more()
+        let mut conn = RawConn::open(&endpoint.target().window(WINDOW)).await?;
+        conn.send(&request.bytes(false)).await?;
+        conn.more()
             .await
-            .map_err(|error| Broken::new(error, true, 0))?;
+            .map_err(|error| WireError::new(error, true, 0))?;
         signal = Some(run.stop());
-        sleep(stage.idle_stop() + PAUSE).await;
-        wire.answer_within(PATIENCE * 3).await
+        sleep(cx.idle_stop() + PAUSE).await;
+        conn.answer_within(ANSWER_TIMEOUT * 3).await
     };
-    let result = timeout(stage.idle_stop() + PATIENCE * 4, read).await;
+    let result = timeout(cx.idle_stop() + ANSWER_TIMEOUT * 4, read).await;
     if let Some(signal) = signal {
-        stage.see_out(&run, signal).await;
+        cx.see_out(&run, signal).await;
     }
     let (why, by_time) = match result {
         Ok(Ok(answer)) => match reference.wrong(&answer) {
@@ -101,11 +99,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             }
             Some(wrong) => (wrong, false),
         },
-        Ok(Err(broken)) => (broken.to_string(), matches!(broken, Broken::TimedOut(_))),
+        Ok(Err(broken)) => (broken.to_string(), matches!(broken, WireError::TimedOut(_))),
         Err(_) => ("nothing more came".to_owned(), true),
     };
     let mut finding = Finding::failed("the answer to a slow reader was lost");
     finding.by_time = by_time;
     let finding = finding.shown([format!("GET {path}: {why}")]);
-    Ok(stage.one_lost(finding.shown(run.last_lines(3))))
+    Ok(cx.one_lost(finding.shown(run.last_lines(3))))
 }

@@ -5,14 +5,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
-use crate::discover::upload;
+use crate::capabilities::upload;
+use crate::context::{CheckContext, Opened};
+use crate::expected::{ExpectedResponse, twice};
 use crate::finding::Finding;
-use crate::place::without_query;
-use crate::reference::{Reference, twice};
+use crate::raw::{ANSWER_TIMEOUT, WireError};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
-use crate::wire::Broken;
 
 pub(crate) const SPEC: Spec = Spec {
     id: "slow-upload",
@@ -41,29 +40,28 @@ pub(crate) const SPEC: Spec = Spec {
             "`server.close()` waits for it; do not call `closeAllConnections()` at once",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const BODY: usize = 64 << 10;
 const PIECES: usize = 8;
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.upload else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.upload else {
         return Ok(Finding::skipped(
             "no path that takes an upload was found; give one with --upload PATH",
         ));
     };
-    let run = stage.start().await?;
-    let place = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    let bytes = upload(&place.request(), vec![b'a'; BODY]).bytes(false);
+    let Opened {
+        run,
+        endpoint,
+        path,
+    } = cx.open(path).await?;
+    let bytes = upload(&endpoint.request(), vec![b'a'; BODY]).bytes(false);
     let whole = async || {
-        let mut wire = run.wire().await?;
-        wire.send(&bytes).await?;
-        wire.answer_within(PATIENCE).await
+        let mut conn = run.connect().await?;
+        conn.send(&bytes).await?;
+        conn.answer_within(ANSWER_TIMEOUT).await
     };
     let answers = match twice(whole).await {
         Ok(answers) => answers,
@@ -79,29 +77,30 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             answer.head.status
         )));
     }
-    let Some(reference) = Reference::of(&answers).map(Reference::counting_numbers) else {
+    let Some(reference) = ExpectedResponse::of(&answers).map(ExpectedResponse::counting_numbers)
+    else {
         return Ok(Finding::skipped("no answer to compare with"));
     };
     let (early, late) = bytes.split_at(bytes.len() - BODY / 2);
-    let pause = (stage.idle_stop() + Duration::from_millis(600)) / PIECES as u32;
+    let pause = (cx.idle_stop() + Duration::from_millis(600)) / PIECES as u32;
     let mut signal = None;
     let sent = async {
-        let mut wire = run.wire().await?;
-        wire.send_part(early).await?;
+        let mut conn = run.connect().await?;
+        conn.send_part(early).await?;
         run.let_arrive().await;
         signal = Some(run.stop());
         for piece in late.chunks(late.len() / PIECES) {
             sleep(pause).await;
-            wire.send_rest(piece).await?;
+            conn.send_rest(piece).await?;
         }
-        wire.answer_within(PATIENCE).await
+        conn.answer_within(ANSWER_TIMEOUT).await
     };
     let lost = |why: String| {
         Finding::failed("an upload under way was lost").shown([format!("POST {path}: {why}")])
     };
     let sent = sent.await;
     if let Some(signal) = signal {
-        stage.see_out(&run, signal).await;
+        cx.see_out(&run, signal).await;
     }
     Ok(match sent {
         Ok(answer) => match reference.wrong(&answer) {
@@ -110,12 +109,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 answer.head.status
             ))
             .measured("0 of 1 lost"),
-            Some(wrong) => stage.one_lost(lost(wrong)),
+            Some(wrong) => cx.one_lost(lost(wrong)),
         },
         Err(broken) => {
             let mut finding = lost(broken.to_string());
-            finding.by_time = matches!(broken, Broken::TimedOut(_));
-            stage.one_lost(finding.shown(run.last_lines(3)))
+            finding.by_time = matches!(broken, WireError::TimedOut(_));
+            cx.one_lost(finding.shown(run.last_lines(3)))
         }
     })
 }

@@ -8,12 +8,11 @@ use adieu_load::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
+use crate::context::{CheckContext, Opened};
 use crate::finding::Finding;
-use crate::place::without_query;
+use crate::raw::{ANSWER_TIMEOUT, Digest, End, field};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
-use crate::wire::{Digest, End, field};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "sse-ends",
@@ -41,31 +40,30 @@ pub(crate) const SPEC: Spec = Spec {
             "watch a context that `server.RegisterOnShutdown` cancels",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.sse else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.sse else {
         return Ok(Finding::skipped(
             "no event stream was found; give its path with --sse PATH",
         ));
     };
-    let run = stage.start().await?;
-    let place = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    let mut request = place.request();
+    let Opened {
+        run,
+        endpoint,
+        path,
+    } = cx.open(path).await?;
+    let mut request = endpoint.request();
     request
         .headers
         .push(("accept".to_owned(), "text/event-stream".to_owned()));
     let opened = async {
-        let mut wire = run.wire().await.map_err(|broken| broken.to_string())?;
-        wire.send(&request.bytes(false))
+        let mut conn = run.connect().await.map_err(|broken| broken.to_string())?;
+        conn.send(&request.bytes(false))
             .await
             .map_err(|broken| broken.to_string())?;
-        let head = timeout(PATIENCE, wire.head())
+        let head = timeout(ANSWER_TIMEOUT, conn.head())
             .await
             .map_err(|_| "no head came".to_owned())?;
         let (head, text) = head.map_err(|error| error.to_string())?;
@@ -75,11 +73,11 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 "its content type is {kind} and not text/event-stream"
             )),
             (200, Body::Length(length)) => Err(format!("it ends by itself after {length} bytes")),
-            (200, body) => Ok((wire, body)),
+            (200, body) => Ok((conn, body)),
             (status, _) => Err(format!("status {status}")),
         }
     };
-    let (mut wire, body) = match opened.await {
+    let (mut conn, body) = match opened.await {
         Ok(opened) => opened,
         Err(why) => {
             return Ok(Finding::skipped(format!(
@@ -91,12 +89,12 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         match body {
             Body::Chunked => {
                 let mut digest = Digest::default();
-                while wire.chunk(&mut digest).await? {}
+                while conn.chunk(&mut digest).await? {}
                 Ok(())
             }
-            Body::Length(_) | Body::UntilClose => match wire.end().await {
+            Body::Length(_) | Body::UntilClose => match conn.end().await {
                 End::Closed => Ok(()),
-                End::Broken(error) => Err(error),
+                End::WireError(error) => Err(error),
             },
         }
     });
@@ -107,10 +105,10 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         )));
     }
     let signal = run.stop();
-    let limit = stage.idle_stop() + stage.threshold.time();
+    let limit = cx.idle_stop() + cx.threshold.time();
     let end: Result<io::Result<()>, _> = timeout_at(Instant::now() + limit, reading).await;
     let took = show(signal.elapsed());
-    stage.see_out(&run, signal).await;
+    cx.see_out(&run, signal).await;
     Ok(match end {
         Ok(Ok(())) => {
             Finding::passed(format!("the event stream ended in order after {took}")).measured(took)

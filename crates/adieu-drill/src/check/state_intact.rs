@@ -7,11 +7,12 @@ use adieu_load::Mode;
 use tokio::time::sleep;
 
 use super::{Spec, Trying, race};
+use crate::context::CheckContext;
 use crate::finding::Finding;
-use crate::process::errand;
-use crate::record::With;
+use crate::process::helper_command;
 use crate::report::Group;
-use crate::stage::{Run, Stage};
+use crate::running::RunningTarget;
+use crate::stop_log::LoadKind;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -44,46 +45,46 @@ pub(crate) const SPEC: Spec = Spec {
             "already does; check with `PRAGMA integrity_check` as --state-command",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.drill.state_file.is_none() && stage.drill.state_command.is_none() {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.drill.state_file.is_none() && cx.drill.state_command.is_none() {
         return Ok(Finding::skipped(
             "no state to look at; give --state-file FILE or --state-command COMMAND",
         ));
     }
-    let times = stage.times(4, 8, 24);
+    let times = cx.times(4, 8, 24);
     let mut broken = Vec::new();
     let mut existed = false;
     for number in 0..times {
         let killed = number % 4 != 0;
-        stage.step(
+        cx.step(
             u64::from(number),
             if killed { "SIGKILL" } else { "the stop signal" },
         );
-        let run = stage.start().await?;
-        let load = race::load(stage, &run, Mode::Mixed).map(|load| load.clients(4).start());
-        stage.give_work(&run, number).await;
-        sleep(Duration::from_millis(stage.dice.u64(0..200))).await;
+        let run = cx.start().await?;
+        let load = race::load(cx, &run, Mode::Mixed).map(|load| load.clients(4).start());
+        cx.give_work(&run, number).await;
+        sleep(Duration::from_millis(cx.rng.u64(0..200))).await;
         let how = if killed {
             "SIGKILL"
         } else {
             let signal = run.stop();
-            if stage.see_end(&run, signal, With::Load).await.is_none() {
-                return Ok(stage.killed(&run, With::Load));
+            if cx.see_end(&run, signal, LoadKind::Load).await.is_none() {
+                return Ok(cx.killed(&run, LoadKind::Load));
             }
-            stage.drill.signal.name()
+            cx.drill.signal.name()
         };
-        run.subject.kill().await;
+        run.process.kill().await;
         drop(load);
-        match look(stage, &run, existed || !killed).await {
+        match look(cx, &run, existed || !killed).await {
             Ok(there) => existed |= there,
             Err(why) => broken.push(format!("end {} by {how}: {why}", number + 1)),
         }
     }
     let measured = format!("{} of {times} broken", broken.len());
-    if broken.len() as u64 > stage.threshold.count() {
+    if broken.len() as u64 > cx.threshold.count() {
         return Ok(Finding::failed(format!(
             "the state was broken after {} of {times} ends",
             broken.len()
@@ -91,8 +92,8 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         .shown(broken.into_iter().take(5))
         .measured(measured));
     }
-    let words = match &stage.drill.state_file {
-        Some(path) if stage.drill.state_command.is_none() && Format::of(path).is_none() => {
+    let words = match &cx.drill.state_file {
+        Some(path) if cx.drill.state_command.is_none() && Format::of(path).is_none() => {
             "there and not empty (nothing here can parse it: look into it with --state-command)"
         }
         _ => "whole",
@@ -104,14 +105,19 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 }
 
 /// Whether there is a state, or what is wrong with it.
-async fn look(stage: &Stage<'_>, run: &Run, must_exist: bool) -> Result<bool, String> {
-    if let Some(command) = &stage.drill.state_command {
-        errand::run(&run.subject.blanks.fill(command)).await?;
+async fn look(
+    cx: &CheckContext<'_>,
+    run: &RunningTarget,
+    must_exist: bool,
+) -> Result<bool, String> {
+    if let Some(command) = &cx.drill.state_command {
+        helper_command::run(&run.process.placeholders.fill(command), cx.cwd()).await?;
     }
-    let Some(path) = &stage.drill.state_file else {
+    let Some(path) = &cx.drill.state_file else {
         return Ok(true);
     };
-    let path = PathBuf::from(run.subject.blanks.fill(&path.to_string_lossy()));
+    let path = PathBuf::from(run.process.placeholders.fill(&path.to_string_lossy()));
+    let path = cx.cwd().map_or_else(|| path.clone(), |cwd| cwd.join(&path));
     match tokio::fs::read(&path).await {
         Ok(bytes) => whole(&path, &bytes).map(|()| true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(false),

@@ -1,18 +1,17 @@
 //! An answer that comes in pieces, across the signal.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::{Spec, Trying};
+use crate::context::{CheckContext, Opened};
+use crate::expected::ExpectedResponse;
 use crate::finding::Finding;
-use crate::place::without_query;
-use crate::reference::Reference;
+use crate::raw::{ANSWER_TIMEOUT, Answer, WireError};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::Threshold;
-use crate::wire::{Answer, Broken};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "stream-whole",
@@ -42,55 +41,48 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         ("Node", "`server.close` waits for it"),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 /// What takes no longer than this does not stream.
 const MOMENT: Duration = Duration::from_millis(50);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.stream else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.stream else {
         return Ok(Finding::skipped(
             "no path that streams was found; give one with --stream PATH",
         ));
     };
-    let run = stage.start().await?;
-    let place = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    let request = place.request();
-    let reference = match Reference::ask(&place, path).await {
+    let Opened {
+        run,
+        endpoint,
+        path,
+    } = cx.open(path).await?;
+    let request = endpoint.request();
+    let reference = match ExpectedResponse::ask(&endpoint, path).await {
         Ok(reference) => reference,
         Err(finding) => return Ok(finding),
     };
     let mut signal = None;
     let read = async {
-        let mut wire = run.wire().await?;
-        wire.send(&request.bytes(false)).await?;
-        let head = timeout(PATIENCE, wire.head()).await;
-        let head = head.map_err(|_| wire.timed_out())?;
-        let (head, text) = head.map_err(|error| wire.broken(error))?;
+        let mut conn = run.connect().await?;
+        conn.send(&request.bytes(false)).await?;
+        let head = timeout(ANSWER_TIMEOUT, conn.head()).await;
+        let head = head.map_err(|_| conn.timed_out())?;
+        let (head, text) = head.map_err(|error| conn.broken(error))?;
         let body = {
-            let mut body = pin!(wire.body(head.body));
+            let mut body = pin!(conn.body(head.body));
             match timeout(MOMENT, &mut body).await {
                 Ok(early) => Ok(early),
                 Err(_) => {
                     signal = Some(run.stop());
-                    timeout(PATIENCE * 3, body).await
+                    timeout(ANSWER_TIMEOUT * 3, body).await
                 }
             }
         };
-        let body = body.map_err(|_| wire.timed_out())?;
-        let body = body.map_err(|error| wire.broken(error))?;
-        let ended = Instant::now();
-        Ok::<_, Broken>(Answer {
-            head,
-            text,
-            body,
-            ended,
-        })
+        let body = body.map_err(|_| conn.timed_out())?;
+        let body = body.map_err(|error| conn.broken(error))?;
+        Ok::<_, WireError>(Answer { head, text, body })
     };
     let read = read.await;
     let Some(signal) = signal else {
@@ -103,7 +95,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             Err(broken) => Finding::failed(format!("{path} fails before any stop: {broken}")),
         });
     };
-    stage.see_out(&run, signal).await;
+    cx.see_out(&run, signal).await;
     Ok(match read {
         Ok(answer) => match reference.wrong(&answer) {
             None => Finding::passed(format!(
@@ -111,14 +103,16 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
                 answer.body.length
             ))
             .measured("0 of 1 lost"),
-            Some(wrong) => stage.one_lost(
+            Some(wrong) => cx.one_lost(
                 Finding::failed("a stream ended early as if it were whole")
                     .shown([format!("GET {path}: {wrong}")]),
             ),
         },
-        Err(broken) => stage.one_lost(
+        Err(broken) => cx.one_lost(
             match broken {
-                Broken::TimedOut(_) => Finding::late("a stream under way did not come to its end"),
+                WireError::TimedOut(_) => {
+                    Finding::late("a stream under way did not come to its end")
+                }
                 _ => Finding::failed("a stream under way was cut"),
             }
             .shown([format!("GET {path}: {broken}")])

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{Spec, Trying};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::process::describe;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::{Threshold, show};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -43,24 +43,24 @@ pub(crate) const SPEC: Spec = Spec {
             "`exec` the program; a shell that waits for a child holds the signal back",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 const STEPS: [u64; 10] = [0, 2, 5, 10, 20, 40, 80, 120, 160, 200];
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if stage.found.idle_stop.is_none() {
-        return Ok(stage.killed_when_idle());
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if cx.capabilities.idle_stop.is_none() {
+        return Ok(cx.killed_when_idle());
     }
-    let limit = stage.threshold.time();
+    let limit = cx.threshold.time();
     let mut slowest = Duration::ZERO;
     for (step, number) in STEPS.into_iter().zip(0..) {
-        stage.step(number, &format!("{step} ms after the start"));
-        let run = stage.launch()?;
+        cx.step(number, &format!("{step} ms after the start"));
+        let run = cx.launch()?;
         sleep(Duration::from_millis(step)).await;
-        let late = run.subject.started.elapsed();
+        let late = run.process.started.elapsed();
         let signal = run.stop();
-        let Some(ended) = run.subject.ended_within(limit).await else {
+        let Some(ended) = run.process.ended_within(limit).await else {
             return Ok(Finding::late(format!(
                 "stopped {} after its start, it was still there {} later",
                 show(late),
@@ -69,7 +69,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             .shown(run.last_lines(5))
             .measured(format!("more than {}", show(limit))));
         };
-        stage.note_end(signal, Some(ended));
+        cx.note_end(signal, Some(ended));
         if super::is_crash(ended.status, run.stop_signal()) {
             return Ok(Finding::failed(format!(
                 "stopped {} after its start, it crashed: {}",
@@ -79,7 +79,7 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
             .shown(run.last_lines(10)));
         }
         slowest = slowest.max(ended.at.saturating_duration_since(signal));
-        run.subject.kill().await;
+        run.process.kill().await;
     }
     Ok(Finding::passed(format!(
         "stopped {} times within its first 200 ms, it always ended, the slowest in {}",

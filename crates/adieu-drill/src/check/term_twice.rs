@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Spec, Trying, signals};
+use crate::context::CheckContext;
 use crate::report::Group;
-use crate::stage::Stage;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -34,16 +34,16 @@ pub(crate) const SPEC: Spec = Spec {
             "do not call `stop()` of `signal.NotifyContext` before the drain is over",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<crate::finding::Finding, crate::CannotDrill> {
-    if stage.drill.signal == crate::StopSignal::Int {
+async fn check(cx: &mut CheckContext<'_>) -> Result<crate::finding::Finding, crate::DrillError> {
+    if cx.drill.signal == crate::StopSignal::Int {
         return Ok(crate::finding::Finding::skipped(
             "a second SIGINT may force the end",
         ));
     }
-    signals::stop_with(stage, "a second signal", async |run| {
+    signals::stop_with(cx, "a second signal", async |run| {
         let at = run.stop();
         tokio::time::sleep(Duration::from_millis(100)).await;
         run.stop();

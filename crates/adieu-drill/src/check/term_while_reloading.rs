@@ -5,11 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{Spec, Trying, signals};
+use crate::context::CheckContext;
 use crate::finding::Finding;
 use crate::process::{Signal, describe};
 use crate::report::Group;
-use crate::select;
-use crate::stage::Stage;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -27,30 +26,27 @@ pub(crate) const SPEC: Spec = Spec {
             "any",
             "reload beside the loop that hears signals, not inside it",
         ),
-        (
-            "adieu",
-            "`service.on_reload(..)` runs beside the life cycle",
-        ),
+        ("adieu", "`app.reload(..)` runs beside the life cycle"),
         (
             "gunicorn",
             "the arbiter handles signals one after the other; it does",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
 /// Who has no handler is gone within so long.
 const AT_ONCE: Duration = Duration::from_millis(300);
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    if !stage.drill.reload {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    if !cx.drill.reload {
         return Ok(Finding::skipped(super::NO_RELOAD));
     }
-    if let Some(finding) = ended_by_reload(stage).await? {
+    if let Some(finding) = ended_by_reload(cx).await? {
         return Ok(finding);
     }
-    signals::stop_with(stage, "a stop during a reload", async |run| {
-        run.subject.signal(Signal::HUP);
+    signals::stop_with(cx, "a stop during a reload", async |run| {
+        run.process.signal(Signal::HUP);
         sleep(Duration::from_millis(20)).await;
         run.stop()
     })
@@ -59,17 +55,17 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
 
 /// A program that ends at the reload is gone when the stop comes, and there is nothing to stop. It is a failure of
 /// hup-keeps-serving, or of this check if that one is not asked.
-async fn ended_by_reload(stage: &Stage<'_>) -> Result<Option<Finding>, crate::CannotDrill> {
-    let run = stage.start().await?;
-    run.subject.signal(Signal::HUP);
-    let Some(ended) = run.subject.ended_within(AT_ONCE).await else {
+async fn ended_by_reload(cx: &CheckContext<'_>) -> Result<Option<Finding>, crate::DrillError> {
+    let run = cx.start().await?;
+    run.process.signal(Signal::HUP);
+    let Some(ended) = run.process.ended_within(AT_ONCE).await else {
         return Ok(None);
     };
     let how = describe(ended.status);
     let words = format!(
         "it ended at the SIGHUP ({how}), so there was nothing left to stop; see hup-keeps-serving"
     );
-    let finding = if select::is_planned(stage.drill, "hup-keeps-serving") {
+    let finding = if cx.is_planned("hup-keeps-serving") {
         Finding::skipped(words)
     } else {
         Finding::failed(words)

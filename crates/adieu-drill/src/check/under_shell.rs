@@ -1,7 +1,7 @@
 //! Below a shell that does not step aside.
 
 use super::{Spec, Trying, signals};
-use crate::process::Form;
+use crate::process::LaunchMode;
 use crate::report::Group;
 use crate::threshold::Threshold;
 
@@ -30,12 +30,12 @@ pub(crate) const SPEC: Spec = Spec {
             "do not end, and do not refuse to end, because of who the parent is",
         ),
     ],
-    run: |stage| {
+    run: |cx| {
         Box::pin(signals::stop_as(
-            stage,
-            &Form::BelowShell,
+            cx,
+            &LaunchMode::BelowShell,
             "a shell above it",
-            async |run| run.subject.signal_both(run.stop_signal()),
+            async |run| run.process.signal_both(run.stop_signal()),
         )) as Trying<'_>
     },
 };

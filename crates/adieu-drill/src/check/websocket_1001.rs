@@ -5,12 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
+use crate::context::{CheckContext, Opened};
 use crate::finding::Finding;
-use crate::place::without_query;
+use crate::raw::{ANSWER_TIMEOUT, Message, WebSocket};
 use crate::report::Group;
-use crate::stage::{PATIENCE, Stage};
 use crate::threshold::{Threshold, show};
-use crate::wire::{Message, WebSocket};
 
 pub(crate) const SPEC: Spec = Spec {
     id: "websocket-1001",
@@ -37,22 +36,21 @@ pub(crate) const SPEC: Spec = Spec {
                         `server.Shutdown` does not know hijacked connections",
         ),
     ],
-    run: |stage| Box::pin(check(stage)) as Trying<'_>,
+    run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
-    let Some(path) = &stage.found.ws else {
+async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
+    let Some(path) = &cx.capabilities.ws else {
         return Ok(Finding::skipped(
             "no WebSocket was found; give its path with --ws PATH",
         ));
     };
-    let run = stage.start().await?;
-    let place = run
-        .place
-        .at(&run.subject.blanks.fill(path))
-        .map_err(crate::CannotDrill::Usage)?;
-    let path = without_query(path);
-    let mut socket = match timeout(PATIENCE, WebSocket::open(&place)).await {
+    let Opened {
+        run,
+        endpoint,
+        path,
+    } = cx.open(path).await?;
+    let mut socket = match timeout(ANSWER_TIMEOUT, WebSocket::open(&endpoint)).await {
         Ok(Ok(socket)) => socket,
         Ok(Err(error)) => {
             return Ok(Finding::skipped(format!(
@@ -62,15 +60,15 @@ async fn check(stage: &mut Stage<'_>) -> Result<Finding, crate::CannotDrill> {
         Err(_) => {
             return Ok(Finding::skipped(format!(
                 "{path} does not become a WebSocket: no answer within {}",
-                show(PATIENCE)
+                show(ANSWER_TIMEOUT)
             )));
         }
     };
     run.let_arrive().await;
     let signal = run.stop();
-    let limit = stage.idle_stop() + stage.threshold.time();
+    let limit = cx.idle_stop() + cx.threshold.time();
     let finding = farewell(&mut socket, signal, limit).await;
-    stage.see_out(&run, signal).await;
+    cx.see_out(&run, signal).await;
     Ok(finding)
 }
 

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use super::subject::Subject;
-use crate::place::Place;
-use crate::wire::Wire;
+use super::target_process::TargetProcess;
+use crate::endpoint::Endpoint;
+use crate::raw::RawConn;
 
 /// How a program says that it is ready. `{port}` is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,21 +30,26 @@ const QUESTION: Duration = Duration::from_secs(5);
 
 impl Ready {
     /// Completes when the program is ready. Cancel-safe; never completes if it never is.
-    pub(crate) async fn wait(&self, subject: &Subject, place: &Place) -> io::Result<()> {
+    pub(crate) async fn wait(
+        &self,
+        process: &TargetProcess,
+        endpoint: &Endpoint,
+    ) -> io::Result<()> {
         match self {
-            Self::Line(_) => subject.output.wanted().await,
-            Self::Notify => match &subject.notices {
+            Self::Line(_) => process.output.wanted().await,
+            Self::Notify => match &process.notices {
                 Some(notices) => notices.ready().await?,
                 None => return Err(io::ErrorKind::NotFound.into()),
             },
-            Self::Answers if place.is_http() => answers(place, 500).await,
-            Self::Answers => accepts(place).await,
+            Self::Answers if endpoint.is_http() => answers(endpoint, 500).await,
+            Self::Answers => accepts(endpoint).await,
             Self::Url(url) => {
-                let url = Place::parse_url(&subject.blanks.fill(url)).map_err(io::Error::other)?;
+                let url = Endpoint::parse_url(&process.placeholders.fill(url))
+                    .map_err(io::Error::other)?;
                 answers(&url, 400).await;
             }
             Self::Tcp(address) => {
-                let address = Place::parse_tcp(&subject.blanks.fill(address), false);
+                let address = Endpoint::parse_tcp(&process.placeholders.fill(address), false);
                 accepts(&address.map_err(io::Error::other)?).await;
             }
         }
@@ -52,9 +57,10 @@ impl Ready {
     }
 }
 
-async fn answers(place: &Place, below: u16) {
+async fn answers(endpoint: &Endpoint, below: u16) {
     loop {
-        let asked = tokio::time::timeout(QUESTION, Wire::ask(place, &place.request())).await;
+        let asked =
+            tokio::time::timeout(QUESTION, RawConn::ask(endpoint, &endpoint.request())).await;
         if matches!(asked, Ok(Ok(answer)) if answer.head.status < below) {
             return;
         }
@@ -62,9 +68,9 @@ async fn answers(place: &Place, below: u16) {
     }
 }
 
-async fn accepts(place: &Place) {
+async fn accepts(endpoint: &Endpoint) {
     while !matches!(
-        tokio::time::timeout(QUESTION, place.target().connect()).await,
+        tokio::time::timeout(QUESTION, endpoint.target().connect()).await,
         Ok(Ok(_))
     ) {
         tokio::time::sleep(PACE).await;

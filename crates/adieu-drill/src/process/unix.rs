@@ -21,19 +21,47 @@ pub(super) fn pid(id: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(id).ok()?)
 }
 
-/// Sends a signal to a process; gone, it gets none.
-pub(super) fn send(pid: Pid, signal: Signal) {
-    let _ = rustix::process::kill_process(pid, signal);
+/// One process, by a descriptor that never means another one, though numbers are given again.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) pid: Pid,
+    /// None where the kernel has no such descriptors.
+    #[cfg(target_os = "linux")]
+    descriptor: Option<OwnedFd>,
 }
 
-/// Sends a signal to the group that this process leads.
-pub(super) fn send_to_group(leader: Pid, signal: Signal) {
-    let _ = rustix::process::kill_process_group(leader, signal);
+impl Handle {
+    /// The process that has this number now: a child that has not been waited for, or one whose birth is looked at
+    /// afterwards.
+    pub(super) fn open(pid: Pid) -> Self {
+        #[cfg(target_os = "linux")]
+        use rustix::process::{PidfdFlags, pidfd_open};
+        Self {
+            pid,
+            #[cfg(target_os = "linux")]
+            descriptor: pidfd_open(pid, PidfdFlags::empty()).ok(),
+        }
+    }
+
+    /// Sends it a signal; gone, it gets none.
+    pub(super) fn send(&self, signal: Signal) {
+        #[cfg(target_os = "linux")]
+        if let Some(descriptor) = &self.descriptor {
+            let _ = rustix::process::pidfd_send_signal(descriptor, signal);
+            return;
+        }
+        let _ = rustix::process::kill_process(self.pid, signal);
+    }
 }
 
 /// Puts the program into a group of its own.
 pub(super) fn own_group(command: &mut Command) {
     command.process_group(0);
+}
+
+/// Sends a signal to every process of the group that this leader began; a group that is gone gets none.
+pub(super) fn signal_group(leader: Pid, signal: Signal) {
+    let _ = rustix::process::kill_process_group(leader, signal);
 }
 
 pub(super) fn is_root() -> bool {
@@ -72,6 +100,8 @@ pub(crate) fn held_socket(address: SocketAddr) -> io::Result<Arc<Held>> {
     };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    // Connections inherit it, also for a program that does not know that they are TCP.
+    sockopt::set_tcp_nodelay(&socket, true)?;
     bind(&socket, &address)?;
     listen(&socket, 4_096)?;
     Ok(Arc::new(socket))

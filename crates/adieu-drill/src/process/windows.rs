@@ -56,19 +56,32 @@ pub(super) const fn pid(id: u32) -> Option<Pid> {
     Some(id)
 }
 
-/// Only Ctrl-Break can be sent. To end somebody by force is up to the job it is in.
-pub(super) fn send(pid: Pid, signal: Signal) {
-    send_to_group(pid, signal);
+/// One process, by its number.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) pid: Pid,
 }
 
-pub(super) fn send_to_group(leader: Pid, signal: Signal) {
-    if signal == Signal::BREAK {
-        let _ = sys::send_break(leader);
+impl Handle {
+    pub(super) const fn open(pid: Pid) -> Self {
+        Self { pid }
+    }
+
+    /// Only Ctrl-Break can be sent, and it goes to the group. To end a process by force is up to the job it is in.
+    pub(super) fn send(&self, signal: Signal) {
+        if signal == Signal::BREAK {
+            let _ = sys::send_break(self.pid);
+        }
     }
 }
 
 pub(super) fn own_group(command: &mut Command) {
     command.creation_flags(sys::flags());
+}
+
+/// Only Ctrl-Break can be sent to a group.
+pub(super) fn signal_group(leader: Pid, signal: Signal) {
+    Handle::open(leader).send(signal);
 }
 
 pub(super) const fn is_root() -> bool {

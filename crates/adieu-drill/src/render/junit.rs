@@ -7,20 +7,26 @@ use quick_junit::{NonSuccessKind, Report as Document, TestCase, TestCaseStatus, 
 use super::words;
 use crate::report::{Check, Outcome, Report};
 
-/// The report as JUnit XML: a suite for the target, a case for each check with its group as the class.
+/// Reports as JUnit XML: a suite for each target, a case for each check with its group as the class.
 #[must_use]
-pub fn junit(report: &Report) -> String {
+pub fn junit(reports: &[Report]) -> String {
+    let tool = reports.first().map_or("adieu", |report| &report.tool);
+    let mut document = Document::new(tool);
+    let whole = reports.iter().map(|report| report.duration_ms).sum();
+    document.set_time(Duration::from_millis(whole));
+    document.add_test_suites(reports.iter().map(suite));
+    // Writing to memory; the only error is one of a writer.
+    document.to_string().unwrap_or_default()
+}
+
+fn suite(report: &Report) -> TestSuite {
     let mut suite = TestSuite::new(format!("adieu drill {}", words::tame(&report.target.name)));
     suite.set_time(Duration::from_millis(report.duration_ms));
     suite.add_property(("seed", report.seed.to_string().as_str()));
     suite.add_property(("level", report.level.name()));
     suite.add_property(("started", report.started.as_str()));
     suite.add_test_cases(report.checks.iter().map(case));
-    let mut document = Document::new(report.tool.as_str());
-    document.set_time(Duration::from_millis(report.duration_ms));
-    document.add_test_suite(suite);
-    // Writing to memory; the only error is one of a writer.
-    document.to_string().unwrap_or_default()
+    suite
 }
 
 fn case(check: &Check) -> TestCase {
@@ -54,7 +60,7 @@ fn evidence(check: &Check) -> String {
     }
     lines.extend(check.evidence.iter().map(|line| words::tame(line)));
     if let Some(hint) = &check.hint {
-        lines.push(format!("how to mend it: {hint}"));
+        lines.push(format!("how to fix it: {hint}"));
     }
     lines.join("\n")
 }

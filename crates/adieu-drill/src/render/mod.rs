@@ -9,9 +9,11 @@
 //!
 //! All of them are functions of the report alone, without a look at the terminal or the clock.
 
+mod behind;
 mod comparison;
 mod html;
 mod junit;
+mod rollout;
 mod sparkline;
 mod style;
 mod table;
@@ -20,7 +22,7 @@ mod timeline;
 pub(crate) mod words;
 
 pub(crate) use comparison::comparison;
-pub use html::{html, is_report};
+pub use html::{html, html_of_all, is_report};
 pub use junit::junit;
 pub use style::Style;
 pub use table::table;

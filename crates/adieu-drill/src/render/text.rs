@@ -12,6 +12,14 @@ use crate::report::{Outcome, Report, StopTimeline, Verdict};
 #[must_use]
 pub fn text(report: &Report, style: Style) -> String {
     let mut text = table(report, style);
+    if let Some(rollout) = &report.rollout {
+        text.push('\n');
+        text.push_str(&super::rollout::numbers(rollout, style));
+    }
+    if let Some(behind) = &report.behind {
+        text.push('\n');
+        text.push_str(&super::behind::told(behind, style));
+    }
     if let Some(stop) = report.most_telling_stop() {
         text.push('\n');
         text.push_str(&timeline(stop, style));
@@ -38,7 +46,11 @@ fn others(report: &Report, shown: &StopTimeline, style: Style) -> String {
     }
     let words = format!(
         "  and {}, drawn in the HTML report",
-        words::count(others, "other stop", "other stops")
+        if shown.is_rollout() {
+            words::count(others, "other roll-out", "other roll-outs")
+        } else {
+            words::count(others, "other stop", "other stops")
+        }
     );
     format!("{}\n", style.paint(Tone::Aside, &words))
 }
@@ -89,6 +101,7 @@ fn verdict(report: &Report, style: Style) -> String {
     let (tone, word) = match report.verdict {
         Verdict::Passed => (Tone::Good, "PASSED"),
         Verdict::Failed => (Tone::Bad, "FAILED"),
+        Verdict::NotJudged => (Tone::Careful, "NOT JUDGED"),
     };
     let mut counts = Vec::new();
     for outcome in [Outcome::Failed, Outcome::Passed, Outcome::Skipped] {
@@ -100,13 +113,18 @@ fn verdict(report: &Report, style: Style) -> String {
     if counts.is_empty() {
         counts.push("no check was run".to_owned());
     }
+    // A roll-out has none.
+    let level = match (&report.rollout, &report.behind) {
+        (None, None) => format!("level {}, ", report.level.name()),
+        _ => String::new(),
+    };
     format!(
-        "{} {}: {} in {} (level {}, seed {})\n",
+        "{} {}: {} in {} ({}seed {})\n",
         style.paint(tone, word),
         words::tame(&report.target.name),
         counts.join(", "),
         words::millis(report.duration_ms as f64),
-        report.level.name(),
+        level,
         report.seed,
     )
 }

@@ -67,11 +67,14 @@ pub fn timeline(stop: &StopTimeline, style: Style) -> String {
 }
 
 fn heading(stop: &StopTimeline, style: Style) -> Vec<String> {
-    let name = format!("{}, stop {}", words::tame(&stop.check), stop.run);
+    let name = words::tame(&stop.title());
     let name = style.paint(Tone::Heading, &name);
     let mut lines = vec![match stop.at(MarkKind::Exit) {
-        Some(exit) => format!("{name}: {} from signal to exit", words::micros(exit)),
-        None => name,
+        // Several instances have an exit each.
+        Some(exit) if stop.at(MarkKind::OutOfRoutes).is_none() => {
+            format!("{name}: {} from signal to exit", words::micros(exit))
+        }
+        _ => name,
     }];
     let total = stop.requests.len() + usize::try_from(stop.omitted).unwrap_or(usize::MAX);
     if total > 0 {

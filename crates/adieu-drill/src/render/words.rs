@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::Recommendation;
+use crate::report::{Phase, Recommendation};
 
 /// `17 µs`, `2.4 ms`, `312 ms`, `1.40 s`, `2 min 5 s`.
 pub(crate) fn micros(us: i64) -> String {
@@ -49,6 +49,26 @@ pub(crate) fn endless(advice: &Recommendation) -> String {
         "; {} had no end, and no grace period is long enough for that",
         count(stops, "other", "others")
     )
+}
+
+/// What is told of each phase of a roll-out.
+pub(crate) const ROLLOUT_COLUMNS: [&str; 8] = [
+    "requests", "answered", "lost", "refused", "5xx", "p50", "p99", "slowest",
+];
+
+/// The numbers of a phase, in the order of [`ROLLOUT_COLUMNS`].
+pub(crate) fn rollout_cells(phase: &Phase) -> [String; 8] {
+    let totals = &phase.totals;
+    [
+        thousands(totals.all()),
+        thousands(totals.answered),
+        thousands(totals.lost),
+        thousands(totals.refused),
+        thousands(totals.errors),
+        millis(phase.p50_ms),
+        millis(phase.p99_ms),
+        millis(phase.max_ms),
+    ]
 }
 
 /// Text that others wrote, on one line and unable to do anything to a terminal: what controls it, or turns the

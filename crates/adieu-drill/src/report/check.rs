@@ -51,17 +51,20 @@ pub enum Group {
     Exit,
     /// What was stored is whole.
     Data,
+    /// A deployment is changed while clients use it.
+    Rollout,
 }
 
 impl Group {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Drain,
         Self::KeepAlive,
         Self::Readiness,
         Self::Signals,
         Self::Exit,
         Self::Data,
+        Self::Rollout,
     ];
 
     /// As in the JSON.
@@ -74,6 +77,7 @@ impl Group {
             Self::Signals => "signals",
             Self::Exit => "exit",
             Self::Data => "data",
+            Self::Rollout => "rollout",
         }
     }
 }

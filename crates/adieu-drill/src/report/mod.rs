@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `version` | 1 |
 //! | `tool` | who wrote it, `adieu 0.1.0` |
-//! | `verdict` | `passed` or `failed`: failed if any check is |
+//! | `verdict` | `failed` if any check is, `not-judged` if every check was skipped, else `passed` |
 //! | `target` | `name`, `command`, `address` |
 //! | `seed`, `level` | what reproduces the run |
 //! | `started`, `duration_ms` | when, RFC 3339, and for how long |
@@ -18,12 +18,18 @@
 //! | `recommendation` | see [`Recommendation`]; `null` when no stop was measured |
 //! | `target_report` | the target's own adieu report, if it wrote one |
 //! | `target_report_stop` | which of `stops` that is about, from 0 |
+//! | `behind` | see [`Behind`]; `null` unless a balancer was simulated |
+//! | `rollout` | see [`Rollout`]; `null` unless a roll-out was drilled |
 
+mod behind;
 mod check;
+mod rollout;
 mod summary;
 mod timeline;
 
+pub use behind::{Behind, BehindAdvice, BehindRun};
 pub use check::{Check, Group, Outcome};
+pub use rollout::{Interval, Moment, Phase, Rollout, RolloutRun, Totals};
 pub use summary::{
     DEFINITION, Level, Recommendation, Report, Starvation, Target, Unreadable, VERSION, Verdict,
 };

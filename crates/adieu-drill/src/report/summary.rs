@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::behind::Behind;
 use super::check::{Check, Outcome};
+use super::rollout::Rollout;
 use super::timeline::StopTimeline;
 
 /// The version of the JSON.
@@ -55,16 +57,24 @@ pub struct Report {
     /// Which of `stops` the target's own report is about, from 0.
     #[serde(default)]
     pub target_report_stop: Option<usize>,
+    /// What a roll-out did to its clients, if one was drilled.
+    #[serde(default)]
+    pub rollout: Option<Rollout>,
+    /// What happened behind a balancer, if one was simulated.
+    #[serde(default)]
+    pub behind: Option<Behind>,
 }
 
 /// The one word about a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// No check failed.
+    /// At least one check passed, and none failed.
     Passed,
     /// At least one did.
     Failed,
+    /// Every check was skipped, so nothing is known.
+    NotJudged,
 }
 
 impl Verdict {
@@ -74,7 +84,22 @@ impl Verdict {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",
+            Self::NotJudged => "not-judged",
         }
+    }
+
+    /// That of several targets: failed if one is, and passed only if each of them is.
+    #[must_use]
+    pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::Passed;
+        for verdict in verdicts {
+            match verdict {
+                Self::Failed => return verdict,
+                Self::NotJudged => all = verdict,
+                Self::Passed => {}
+            }
+        }
+        all
     }
 }
 
@@ -167,7 +192,7 @@ impl Report {
         Self {
             version: VERSION,
             tool: concat!("adieu ", env!("CARGO_PKG_VERSION")).to_owned(),
-            verdict: Verdict::Passed,
+            verdict: Verdict::NotJudged,
             target,
             seed,
             level,
@@ -180,16 +205,17 @@ impl Report {
             recommendation: None,
             target_report: None,
             target_report_stop: None,
+            rollout: None,
+            behind: None,
         }
     }
 
     /// Sets the verdict from the checks, and says it.
     pub fn judge(&mut self) -> Verdict {
-        let failed = self.count(Outcome::Failed) > 0;
-        self.verdict = if failed {
-            Verdict::Failed
-        } else {
-            Verdict::Passed
+        self.verdict = match (self.count(Outcome::Failed), self.count(Outcome::Passed)) {
+            (1.., _) => Verdict::Failed,
+            (0, 1..) => Verdict::Passed,
+            (0, 0) => Verdict::NotJudged,
         };
         self.verdict
     }
@@ -227,6 +253,15 @@ impl Report {
         };
         // Of equals the first.
         self.stops.iter().rev().max_by_key(|stop| telling(stop))
+    }
+
+    /// Without the requests of each stop, which are nearly all of its size. What a stop looked like as a whole stays.
+    pub fn slim(mut self) -> Self {
+        for stop in &mut self.stops {
+            stop.omitted += stop.requests.len() as u64;
+            stop.requests.clear();
+        }
+        self
     }
 
     /// One JSON object and a line feed.

@@ -45,6 +45,16 @@ pub enum MarkKind {
     LastResponse,
     /// The process was gone.
     Exit,
+    /// A balancer sent nothing new to it any more.
+    OutOfRoutes,
+    /// The command of a roll-out was started.
+    CommandStarted,
+    /// It printed a line.
+    CommandPrinted,
+    /// It ended.
+    CommandEnded,
+    /// From here on every request was answered well.
+    Steady,
 }
 
 impl MarkKind {
@@ -57,6 +67,11 @@ impl MarkKind {
             Self::ListenerClosed => "listener closed",
             Self::LastResponse => "last response",
             Self::Exit => "exit",
+            Self::OutOfRoutes => "out of routes",
+            Self::CommandStarted => "command started",
+            Self::CommandPrinted => "it printed",
+            Self::CommandEnded => "command ended",
+            Self::Steady => "steady again",
         }
     }
 }
@@ -142,6 +157,21 @@ impl Fate {
 }
 
 impl StopTimeline {
+    /// What it is called: the check that made the stop and its number, or the number of the roll-out.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.is_rollout() {
+            true => format!("roll-out {}", self.run),
+            false => format!("{}, stop {}", self.check, self.run),
+        }
+    }
+
+    /// Whether it is a roll-out: of a command, or of instances behind a balancer.
+    #[must_use]
+    pub fn is_rollout(&self) -> bool {
+        matches!(self.check.as_str(), "rollout-lost" | "behind-lost")
+    }
+
     /// When this happened first.
     #[must_use]
     pub fn at(&self, kind: MarkKind) -> Option<i64> {

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn seen(report: &Report, script: &str) -> Option<String> {
     let (url, told) = serve(around(report, script));
     let Some(_browser) = Browser::open(&url) else {
-        println!("skipped: no chromium, chromium-browser or google-chrome is installed");
+        fixture_skip::missing("chromium, chromium-browser or google-chrome");
         return None;
     };
     Some(told.recv_timeout(PATIENCE).expect("word from the browser"))

@@ -1,6 +1,6 @@
 //! The page, as text.
 
-use adieu_drill::render::{html, is_report};
+use adieu_drill::render::{html, html_of_all, is_report};
 use adieu_drill::report::Fate;
 
 use crate::sample;
@@ -99,4 +99,18 @@ fn ten_thousand_requests_are_a_page_of_less_than_a_megabyte() {
     let mut report = sample::passing();
     report.stops = vec![sample::stop(500, 20)];
     assert!(html(&report).len() < 1_000_000);
+}
+
+/// Each target is a page in a frame, and what it holds cannot leave it.
+#[test]
+fn several_targets_are_frames_of_one_page() {
+    let (mut one, two) = (sample::failing(), sample::passing());
+    one.target.name = BREAK_OUT.to_owned();
+    let page = html_of_all(&[one.clone(), two]);
+    assert!(is_report(&page));
+    assert_eq!(page.matches("<iframe ").count(), 2);
+    // All markup of a frame is text of an attribute.
+    assert_eq!(page.matches("<script").count(), 0);
+    assert_eq!(page.matches("<img").count(), 0);
+    assert_eq!(html_of_all(&[one.clone()]), html(&one));
 }

@@ -1,9 +1,11 @@
 //! What a report looks like: to a person, to a build server, to a browser.
 
+mod behind;
 #[cfg(unix)]
 mod browser;
 mod compare;
 mod html;
 mod junit;
+mod rollout;
 mod sample;
 mod text;

@@ -86,12 +86,15 @@ fn times_at_the_edge_of_what_fits_do_no_harm() {
     stop.requests[0].start_us = i64::MIN / 4;
     stop.requests[1].end_us = i64::MAX / 4;
     stop.requests[1].start_us = i64::MAX;
-    let _ = timeline(&stop, Style::PLAIN);
-    let _ = text(
-        &sample::passing(),
-        Style {
-            width: 0,
-            colour: true,
-        },
-    );
+    let drawn = timeline(&stop, Style::PLAIN);
+    assert!(drawn.contains("2 requests: 2 answered"), "{drawn}");
+    assert!(drawn.contains("signal  "), "{drawn}");
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    assert!(widest(&drawn) <= Some(120), "{drawn}");
+    let narrow = Style {
+        width: 0,
+        colour: true,
+    };
+    let said = text(&sample::passing(), narrow);
+    assert!(said.contains("PASSED"), "{said}");
 }

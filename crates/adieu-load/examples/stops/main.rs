@@ -14,7 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adieu_load::{Mirror, Subject, SubjectEnd, Tally, Target};
+use adieu_load::{Tally, Target};
+use adieu_testkit::{ChildProcess, DelayNetwork, ProcessEnd};
 use rcgen::CertifiedKey;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -60,7 +61,7 @@ impl Stage {
         self.directory.path().join(name).display().to_string()
     }
 
-    fn start(&self, case: &Case) -> io::Result<Subject> {
+    fn start(&self, case: &Case) -> io::Result<ChildProcess> {
         let socket = format!("unix:{}", self.file("socket"));
         let listen = if case.unix {
             socket
@@ -76,10 +77,10 @@ impl Stage {
             flags.extend(["--tls-cert".to_owned(), files[0].clone()]);
             flags.extend(["--tls-key".to_owned(), files[1].clone()]);
         }
-        Subject::start(self.programs.join(case.program()), flags)
+        ChildProcess::start(self.programs.join(case.program()), flags)
     }
 
-    async fn target(&self, case: &Case, subject: &mut Subject) -> io::Result<Target> {
+    async fn target(&self, case: &Case, subject: &mut ChildProcess) -> io::Result<Target> {
         if case.unix {
             return Ok(Target::unix(self.file("socket")));
         }
@@ -97,7 +98,7 @@ impl Stage {
     }
 
     /// One stop in the middle of a load.
-    async fn stop(&self, case: &Case, number: u64) -> io::Result<(Tally, SubjectEnd)> {
+    async fn stop(&self, case: &Case, number: u64) -> io::Result<(Tally, ProcessEnd)> {
         let mut subject = self.start(case)?;
         let target = self.target(case, &mut subject).await?;
         target.reachable(PATIENCE).await?;
@@ -111,7 +112,7 @@ impl Stage {
 }
 
 fn again_in_a_network_of_its_own(stops: u64, filter: &str) -> io::Result<()> {
-    let mut again = Mirror::alone();
+    let mut again = DelayNetwork::alone();
     again.arg(std::env::current_exe()?);
     again.args([&stops.to_string(), filter, "inside"]);
     if again.status()?.success() {
@@ -133,8 +134,8 @@ async fn main() -> io::Result<()> {
         Some("slow") => return again_in_a_network_of_its_own(stops, &filter),
         Some(_) => {
             // adieu: ignore(ADR104) nothing else runs yet
-            Mirror::start(Duration::from_millis(10))?;
-            (Mirror::NEAR, Mirror::FAR)
+            DelayNetwork::start(Duration::from_millis(10))?;
+            (DelayNetwork::NEAR, DelayNetwork::FAR)
         }
     };
     let stage = Stage::new(near, far)?;

@@ -1,4 +1,4 @@
-//! Checks: what must answer for the service to be ready. Asked when somebody looks, one at a time, not too often.
+//! Checks: what must answer for the service to be ready. Asked when `/readyz` or `/health` is asked for, one at a time, not too often.
 
 use std::borrow::Cow;
 use std::panic::Location;
@@ -9,28 +9,28 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use crate::app::App;
 use crate::component::{BoxFuture, Ending};
-use crate::duration::show;
 use crate::error::Failure;
-use crate::panics::{Caught, Panic};
+use crate::runtime::registrar::Registrar;
+use crate::util::duration::show;
+use crate::util::panics::{CatchUnwind, Panic};
 
-/// No check may take longer: those who ask do not wait for ever either.
-const LONGEST: Duration = Duration::from_secs(10);
+/// No check may take longer: the platform's probe does not wait forever either.
+const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Probe = Arc<dyn Fn() -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// A check about to be added: it is at the end of the statement that makes it.
 ///
 /// Made by [`App::check`](crate::App::check).
-pub struct CheckPart<'app> {
-    app: &'app mut App,
+pub struct CheckBuilder<'app> {
+    app: &'app mut Registrar,
     check: Option<Check>,
 }
 
-impl<'app> CheckPart<'app> {
+impl<'app> CheckBuilder<'app> {
     pub(crate) fn new<F, Fut>(
-        app: &'app mut App,
+        app: &'app mut Registrar,
         name: Cow<'static, str>,
         place: &'static Location<'static>,
         probe: F,
@@ -45,7 +45,7 @@ impl<'app> CheckPart<'app> {
             Box::pin(async move { asked.await.into_result() })
         });
         let check = Check {
-            name,
+            name: crate::util::printable::name(&name).into(),
             place,
             timeout: Duration::from_secs(1),
             cache: Duration::from_secs(1),
@@ -62,12 +62,12 @@ impl<'app> CheckPart<'app> {
     /// How long it may take before it counts as failed: 1 s if left out, 10 s at most.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if let Some(check) = &mut self.check {
-            check.timeout = timeout.min(LONGEST);
+            check.timeout = timeout.min(MAX_TIMEOUT);
         }
         self
     }
 
-    /// How long an answer is good for: 1 s if left out. Whoever asks meanwhile is given the same one.
+    /// How long an answer is good for: 1 s if left out. A probe meanwhile is given that answer.
     pub fn cache(mut self, cache: Duration) -> Self {
         if let Some(check) = &mut self.check {
             check.cache = cache;
@@ -76,11 +76,11 @@ impl<'app> CheckPart<'app> {
     }
 }
 
-impl Drop for CheckPart<'_> {
+impl Drop for CheckBuilder<'_> {
     fn drop(&mut self) {
         if let Some(check) = self.check.take() {
             let core = Arc::clone(&self.app.core);
-            if let Err(error) = core.office.add(&core, check) {
+            if let Err(error) = core.admin().add(&core, check) {
                 self.app.misuse(error);
             }
         }
@@ -95,7 +95,7 @@ pub(crate) struct Check {
     cache: Duration,
     /// Gone once the service stops.
     probe: Mutex<Option<Probe>>,
-    /// Held by whoever asks; the others wait and share the answer. In it, a probe that did not even let itself be
+    /// Held by the request that asks; the others wait and share the answer. In it, a probe that did not even let itself be
     /// cancelled: while it sits on its thread, no second one is sent after it.
     turn: tokio::sync::Mutex<Option<Probing>>,
     last: Mutex<Option<Answer>>,
@@ -128,7 +128,7 @@ impl Check {
         drop(probe);
     }
 
-    /// The answer: a recent one, that of somebody who is asking already, or a new one. `None` once forgotten.
+    /// The answer: a recent one, that of a request that is asking already, or a new one. `None` once forgotten.
     ///
     /// Dropped half-way, the probe is cancelled, and the next who waits sends a new one.
     pub(super) async fn ask(&self, runtime: &Handle) -> Option<Answer> {
@@ -151,9 +151,9 @@ impl Check {
             None => {
                 // A task of its own: code that blocks holds up its own thread, and not the answer. The closure
                 // is called in it, because it too is the user's and may panic or block.
-                let work = Caught::new(async move { probe().await });
+                let work = CatchUnwind::new(async move { probe().await });
                 // Handed in from another thread: spawned from here, it would run on this very thread next, and
-                // if it blocks, nobody may be left who drives the sockets and timers of the runtime.
+                // if it blocks, no thread may be left that drives the sockets and timers of the runtime.
                 let spawner = runtime.clone();
                 let spawned = runtime.spawn_blocking(move || spawner.spawn(work)).await;
                 let mut probing = Probing(spawned.ok()?);
@@ -186,7 +186,7 @@ fn problem_of(said: Result<crate::Result, Panic>) -> Option<String> {
     }
 }
 
-/// A probe under way; cancelled when nobody waits for it any more.
+/// A probe under way; cancelled when no request waits for it any more.
 struct Probing(JoinHandle<Result<crate::Result, Panic>>);
 
 impl Drop for Probing {
@@ -201,7 +201,7 @@ mod tests {
     use crate::app::App;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Those who ask while somebody is asking already share the answer, even where answers are not kept.
+    /// Requests that ask while another is asking share its answer, even where answers are not kept.
     #[tokio::test(start_paused = true)]
     async fn one_probe_at_a_time() {
         let asked = Arc::new(AtomicU32::new(0));
@@ -214,8 +214,9 @@ mod tests {
                     tokio::time::sleep(Duration::from_millis(500))
                 })
                 .cache(Duration::ZERO);
-                let checks = app.core.office.checks();
-                let ask = || checks[0].ask(&app.core.runtime);
+                let core = app.stop().core;
+                let checks = core.admin().checks();
+                let ask = || checks[0].ask(&core.runtime);
                 let (a, b, c) = tokio::join!(ask(), ask(), ask());
                 for answer in [a, b, c] {
                     assert!(answer.is_some_and(|answer| answer.problem.is_none()));
@@ -226,7 +227,7 @@ mod tests {
                 assert!(ask().await.is_some());
                 assert_eq!(asked.load(Ordering::Relaxed), 2);
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                // Whoever gives up takes the probe along; the next asks anew.
+                // A request that gives up cancels the probe; the next asks anew.
                 let gave_up = timeout(Duration::from_millis(100), ask()).await;
                 assert!(gave_up.is_err());
                 assert!(ask().await.is_some_and(|answer| answer.problem.is_none()));

@@ -1,30 +1,31 @@
 //! How the service is: live, ready, and why not.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use adieu_lifecycle::{Exit, Phase};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::check::{Answer, Check};
-use crate::core::{Core, Part};
-use crate::lifecycle::{Exit, Phase};
-use crate::net::Census;
+use crate::net::{ServerProbe, ServerStats};
 use crate::reload::Reloaded;
-use crate::report::{Condition, Ledger, PartKind, millis};
+use crate::report::{ComponentKind, ComponentStatus, ReportBuilder, millis};
+use crate::runtime::shared::{ComponentEntry, ServiceShared};
 
 /// The service as those who ask see it.
 #[derive(Clone)]
 pub(super) struct View {
-    pub(super) core: Arc<Core>,
-    pub(super) ledger: Arc<Mutex<Ledger>>,
+    pub(super) core: Arc<ServiceShared>,
+    pub(super) ledger: Arc<Mutex<ReportBuilder>>,
 }
 
 pub(super) struct PartState {
     pub(super) name: Arc<str>,
-    pub(super) kind: PartKind,
-    pub(super) condition: Condition,
+    pub(super) kind: ComponentKind,
+    pub(super) condition: ComponentStatus,
     pub(super) restarts: u32,
-    pub(super) census: Option<Census>,
+    pub(super) stats: Option<ServerStats>,
 }
 
 /// Why the service is not ready. In words that may be shown to strangers: names, and no error texts.
@@ -51,10 +52,17 @@ impl std::fmt::Display for Unready {
 pub(super) struct Readiness {
     pub(super) unready: Vec<Unready>,
     pub(super) checks: Vec<(Arc<Check>, Option<Answer>)>,
+    /// Checks that were not wanted, and not asked.
+    pub(super) excluded: Vec<Arc<Check>>,
+}
+
+fn server_probe(component: &ComponentEntry) -> Option<&ServerProbe> {
+    let probe: &dyn Any = component.probe.as_deref()?;
+    probe.downcast_ref()
 }
 
 impl View {
-    pub(super) fn ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+    pub(super) fn ledger<T>(&self, read: impl FnOnce(&ReportBuilder) -> T) -> T {
         read(&self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -62,12 +70,12 @@ impl View {
     pub(super) fn parts(&self) -> Vec<PartState> {
         self.ledger(|ledger| {
             let (parts, is_told) = (self.core.parts(), self.core.stop.is_requested());
-            let state = |(index, part): (usize, &Part)| PartState {
+            let state = |(index, part): (usize, &ComponentEntry)| PartState {
                 name: Arc::clone(&part.name),
                 kind: part.kind,
-                condition: Condition::of(part, ledger.progress(index), is_told),
+                condition: part.status(ledger.progress(index), is_told),
                 restarts: part.restarts,
-                census: part.census.as_ref().map(|count| count()),
+                stats: server_probe(part).map(ServerProbe::stats),
             };
             parts.iter().enumerate().map(state).collect()
         })
@@ -78,9 +86,18 @@ impl View {
     ///
     /// Dropped half-way, the checks under way are cancelled.
     pub(super) async fn readiness(&self) -> Readiness {
+        self.readiness_of(|_| true).await
+    }
+
+    /// Asks only the checks whose names are wanted.
+    ///
+    /// Dropped half-way, the checks under way are cancelled.
+    pub(super) async fn readiness_of(&self, wants: impl Fn(&str) -> bool) -> Readiness {
         let core = &self.core;
         let mut unready = self.unready_parts();
-        let checks = core.office.checks();
+        let checks = core.admin().checks();
+        let (checks, excluded): (Vec<_>, Vec<_>) =
+            checks.into_iter().partition(|check| wants(&check.name));
         let answers = if unready.is_empty() {
             self.ask_all(&checks).await
         } else {
@@ -99,7 +116,11 @@ impl View {
         if core.is_stopping() {
             unready = vec![Unready::Stopping];
         }
-        Readiness { unready, checks }
+        Readiness {
+            unready,
+            checks,
+            excluded,
+        }
     }
 
     fn unready_parts(&self) -> Vec<Unready> {
@@ -112,7 +133,7 @@ impl View {
         let starting = self
             .parts()
             .into_iter()
-            .filter(|part| part.condition == Condition::Starting);
+            .filter(|part| part.condition == ComponentStatus::Starting);
         starting.map(|part| Unready::Part(part.name)).collect()
     }
 
@@ -136,7 +157,7 @@ impl View {
     }
 
     fn phase(&self) -> Option<Phase> {
-        self.ledger(Ledger::phase)
+        self.ledger(ReportBuilder::phase)
     }
 
     /// `starting`, `running`, `stopping`.
@@ -178,11 +199,11 @@ impl View {
             "parts": parts,
             "checks": checks,
         });
-        if let Some(reloads) = self.core.reloads.summary() {
+        if let Some(reloads) = self.core.reloads().summary() {
             health["reload"] = reload(&reloads);
         }
         #[cfg(unix)]
-        if let Some(last) = self.core.handoff.last() {
+        if let Some(last) = self.core.handoff().last() {
             health["handoff"] = json!({
                 "outcome": last.outcome,
                 "pid": last.pid,
@@ -210,7 +231,8 @@ impl View {
     pub(super) fn report(&self) -> Value {
         let conditions = self.parts();
         let now = self.core.now();
-        let report = self.ledger(|ledger| ledger.report(&self.core, now, Exit::Clean));
+        let snapshot = self.core.snapshot(now);
+        let report = self.ledger(|ledger| ledger.report(snapshot, now, Exit::Clean));
         let mut value = report.to_value();
         let ended = self.core.exit_code();
         if ended.is_none() {
@@ -222,9 +244,10 @@ impl View {
         let listed = value["parts"].as_array_mut().into_iter().flatten();
         // Behind the parts stand the admin ports, one of which is answering.
         let conditions = conditions.iter().map(|state| state.condition);
-        for (listed, condition) in listed.zip(conditions.chain(std::iter::repeat(Condition::Ready)))
+        for (listed, condition) in
+            listed.zip(conditions.chain(std::iter::repeat(ComponentStatus::Ready)))
         {
-            if !matches!(condition, Condition::Over(_)) {
+            if !matches!(condition, ComponentStatus::Over(_)) {
                 listed["outcome"] = Value::Null;
                 listed["state"] = condition.name().into();
             }
@@ -259,9 +282,9 @@ fn part(part: &PartState) -> Value {
         "state": part.condition.name(),
         "restarts": part.restarts,
     });
-    if let Some(census) = part.census {
-        value["connections"] = census.connections.into();
-        value["requests"] = census.requests.into();
+    if let Some(stats) = part.stats {
+        value["connections"] = stats.connections.into();
+        value["requests"] = stats.requests.into();
     }
     value
 }

@@ -1,21 +1,21 @@
 //! Prometheus text: the program's own metrics through the `metrics` facade, and those of the service.
 //!
-//! The service's own numbers are read when somebody asks, so that they cost nothing while nobody does.
+//! The service's own numbers are read when `/metrics` is asked for, and cost nothing otherwise.
 
 use std::sync::{Arc, OnceLock};
 
+use adieu_lifecycle::Phase;
 use metrics::{counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::health::View;
 use super::recorder::Collector;
-use crate::lifecycle::Phase;
-use crate::report::{Condition, Ledger};
+use crate::report::{ComponentStatus, ReportBuilder};
 
 /// Where the program's metrics are, if we were the first to ask for them.
 static OURS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// Collects the program's metrics from now on, unless somebody else does already.
+/// Collects the program's metrics from now on, unless another recorder does already.
 pub(super) fn install() -> Option<&'static PrometheusHandle> {
     OURS.get_or_init(|| {
         let (collector, handle) = Collector::new();
@@ -71,21 +71,21 @@ fn record(view: &View) {
     number(
         "adieu_work_alive",
         "Tracked work alive: tasks, blocking code, connections, streams.",
-        core.roster.alive() as f64,
+        core.tasks.alive() as f64,
     );
     describe_counter!(
         "adieu_blocked_total",
         "How often tasks blocked their thread for longer than the watchdog's limit."
     );
     counter!("adieu_blocked_total", "service" => service.clone())
-        .absolute(view.ledger(Ledger::blocks));
+        .absolute(view.ledger(ReportBuilder::blocks));
     record_phase(view, &service);
     record_parts(view, &service);
     record_checks(view, &service);
 }
 
 fn record_phase(view: &View, service: &str) {
-    let now = view.ledger(Ledger::phase);
+    let now = view.ledger(ReportBuilder::phase);
     describe_gauge!("adieu_stop_phase", "1 for the phase the stop is in.");
     for phase in Phase::ALL {
         gauge!("adieu_stop_phase", "service" => service.to_owned(), "phase" => phase.name())
@@ -102,7 +102,7 @@ fn record_parts(view: &View, service: &str) {
         "How often a task was started again."
     );
     let parts = view.parts();
-    for state in Condition::NAMES {
+    for state in ComponentStatus::NAMES {
         let count = parts.iter().filter(|part| part.condition.name() == state);
         gauge!("adieu_parts", "service" => service.to_owned(), "state" => state)
             .set(count.count() as f64);
@@ -112,20 +112,20 @@ fn record_parts(view: &View, service: &str) {
             ("service", service.to_owned()),
             ("part", part.name.to_string()),
         ];
-        if let Some(census) = part.census {
-            gauge!("adieu_connections", &labels).set(census.connections as f64);
-            gauge!("adieu_requests_in_flight", &labels).set(census.requests as f64);
+        if let Some(stats) = part.stats {
+            gauge!("adieu_connections", &labels).set(stats.connections as f64);
+            gauge!("adieu_requests_in_flight", &labels).set(stats.requests as f64);
         }
-        if part.kind == crate::report::PartKind::Task {
+        if part.kind == crate::report::ComponentKind::Task {
             counter!("adieu_restarts_total", &labels).absolute(part.restarts.into());
         }
     }
 }
 
-/// What the checks last said; whoever wants to know of now asks `/readyz`.
+/// What the checks last said; `/readyz` asks them anew.
 fn record_checks(view: &View, service: &str) {
     describe_gauge!("adieu_check_ok", "1 if the check's last answer was good.");
-    for check in view.core.office.checks() {
+    for check in view.core.admin().checks() {
         if let Some(last) = check.last() {
             gauge!("adieu_check_ok", "service" => service.to_owned(), "check" => check.name.to_string())
                 .set(flag(last.problem.is_none()));

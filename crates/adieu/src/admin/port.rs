@@ -1,6 +1,5 @@
 //! The port itself: open from its line in `setup` to the very end, with little that a peer can hold open.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::IntoFuture;
 use std::net::SocketAddr;
@@ -11,44 +10,42 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tower_service::Service as _;
 
+use super::connections::{AcceptedConn, AdminConns};
+use super::hosts::Hosts;
 use super::routes::AdminRoutes;
-use crate::app::App;
-use crate::core::Core;
 use crate::error::Error;
-use crate::gate::Gate;
-use crate::net::{Keeper, Listen, Listening, Spare, Wire};
+use crate::net::{DESCRIPTOR_WAIT, DescriptorReserve, Listen, Listening, ReservedFds, SocketOwner};
 use crate::report::Notice;
+use crate::runtime::registrar::Registrar;
+use crate::runtime::shared::ServiceShared;
+use crate::util::latch::Latch;
 
-/// Connections at a time. One more, and the oldest is cut: whoever hoards them locks nobody out.
-const MOST: usize = 64;
 /// From the accept to the end of the request's head.
-const HEAD: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the accept to the last byte of the answer; longer than a check may take.
-const WHOLE: Duration = Duration::from_secs(15);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest head.
-const HEAD_SIZE: usize = 8 * 1_024;
-/// After an accept that fails for want of descriptors.
-const BREATH: Duration = Duration::from_millis(250);
+const MAX_HEAD_SIZE: usize = 8 * 1_024;
 
 /// An admin port about to open. Await it to open it.
 ///
 /// It answers from that moment on, through the whole stop, to the very end; it is no work that a stop waits for.
 #[must_use = "an admin port opens when it is awaited"]
 pub struct Admin<'app> {
-    app: &'app mut App,
+    app: &'app mut Registrar,
     address: String,
     place: &'static Location<'static>,
     routes: AdminRoutes,
+    hosts: Vec<String>,
     exposed: bool,
 }
 
 impl<'app> Admin<'app> {
     pub(crate) fn new(
-        app: &'app mut App,
+        app: &'app mut Registrar,
         address: &str,
         place: &'static Location<'static>,
     ) -> Self {
@@ -58,12 +55,13 @@ impl<'app> Admin<'app> {
             Ok(port) => format!("127.0.0.1:{port}"),
             Err(_) => address.to_owned(),
         };
-        let routes = app.admin_routes();
+        let routes = AdminRoutes::new(Arc::clone(&app.core), Arc::clone(&app.ledger));
         Self {
             app,
             address,
             place,
             routes,
+            hosts: Vec::new(),
             exposed: false,
         }
     }
@@ -73,6 +71,15 @@ impl<'app> Admin<'app> {
     /// Nobody is asked who they are. Who can reach the port reads names, states, error texts and metrics.
     pub const fn exposed(mut self) -> Self {
         self.exposed = true;
+        self
+    }
+
+    /// A name that clients know this port by, beside `localhost` and addresses. A request for any other host gets 421,
+    /// unless it is for `/livez` or `/readyz`: a web page could have its own name lead here, and read the answer. A port
+    /// that other machines can reach answers to names without a dot, and to those that end in `.svc`, `.local` and
+    /// `.internal`, as well. The environment variable `ADIEU_ADMIN_HOSTS` adds names, separated by commas.
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
         self
     }
 
@@ -87,28 +94,31 @@ impl<'app> Admin<'app> {
         let core = Arc::clone(&self.app.core);
         let address = self.address.clone();
         let listener = Listen::new(Arc::clone(&core), "admin".into(), self.address, self.place)
-            .aside()
+            .for_admin()
             .await?;
         let local = listener.local_addr();
         let listening = listener.open().await?;
         if let Some(address) = local.filter(|local| !local.ip().is_loopback() && !self.exposed) {
             core.note(Notice::AdminExposed { address });
         }
+        let routes = self.routes.at(Hosts::new(&address, local, self.hosts));
         let shown = local.map_or(address, |local| local.to_string());
-        let door = Door {
+        let admin_listener = AdminListener {
             listening,
-            _closed: OpenOnDrop(core.office.opened(shown, self.place, core.now())),
+            // Before any server accepts: afterwards there may be nothing to keep in reserve.
+            reserve: ReservedFds::new(),
+            _closed: ClosedLatch(core.admin().opened(shown, self.place, core.now())),
         };
         core.runtime
             .clone()
-            .spawn(until_the_end(core, door, self.routes));
+            .spawn(serve(core, admin_listener, routes));
         Ok(AdminPort { local })
     }
 }
 
 impl<'app> IntoFuture for Admin<'app> {
     type Output = Result<AdminPort, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + 'app>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'app>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.open())
@@ -138,94 +148,83 @@ impl fmt::Debug for Admin<'_> {
 }
 
 /// The socket. Fields are dropped in their order: it is closed first, and then said to be.
-struct Door {
+struct AdminListener {
     listening: Listening,
-    _closed: OpenOnDrop,
+    /// A probe would take silence for the end of the service, just when there is much to do.
+    reserve: ReservedFds,
+    _closed: ClosedLatch,
 }
 
-struct OpenOnDrop(Arc<Gate>);
+struct ClosedLatch(Arc<Latch>);
 
-impl Drop for OpenOnDrop {
+impl Drop for ClosedLatch {
     fn drop(&mut self) {
         self.0.open();
     }
 }
 
-async fn until_the_end(core: Arc<Core>, door: Door, routes: AdminRoutes) {
-    let mut guests = Guests::default();
+async fn serve(core: Arc<ServiceShared>, admin_listener: AdminListener, routes: AdminRoutes) {
+    let mut connections = AdminConns::default();
     // During a hand-off the port is first the old process's alone, and then the new one's alone.
-    let mut is_ours = !door.listening.hold.is_handed_over();
+    let mut is_ours = !admin_listener.listening.registration.is_handed_over();
     let mut is_passed_on = false;
-    // Whoever looks after us would take silence for the end, just when there is much to do.
-    let mut spare = Spare::new();
-    // Without a descriptor nothing can be accepted, and the kernel says so even if nobody waits.
+    let reserve = &admin_listener.reserve;
+    // While even the reserve is used up: a connection that ends gives one back, and others may.
     let mut again_at = None;
     loop {
-        spare.restock();
+        reserve.restock();
         // Every branch is cancel-safe: a connection is either handed out or still in the queue, the rest forgets
         // nothing. What is open at the end is cut: the process is about to go.
         tokio::select! {
             biased;
             () = core.ended() => return,
-            _ = guests.all.join_next(), if !guests.all.is_empty() => again_at = None,
-            () = reached(again_at) => again_at = None,
-            () = core.running.pass(), if !is_ours && !is_passed_on => is_ours = true,
-            () = core.estate.passed_on.pass(), if !is_passed_on => {
+            _ = connections.all.join_next(), if !connections.all.is_empty() => again_at = None,
+            () = sleep_until(again_at) => again_at = None,
+            () = core.running.wait(), if !is_ours && !is_passed_on => is_ours = true,
+            () = core.listeners().handed_over.wait(), if !is_passed_on => {
                 is_passed_on = true;
-                is_ours = !matches!(door.listening.hold.keeper(), Keeper::Successor(_));
+                is_ours = !matches!(admin_listener.listening.registration.owner(), SocketOwner::NewProcess(_));
             }
-            accepted = door.listening.accept(), if is_ours && again_at.is_none() => match accepted {
-                Ok(wire) => guests.welcome(&core, serve(wire, routes.clone())),
-                Err(_) => match spare.take_in(&door.listening) {
-                    Some(wire) => guests.welcome(&core, serve(wire, routes.clone())),
-                    None => again_at = Some(Instant::now() + BREATH),
-                },
-            },
+            accepted = admin_listener.listening.accept(reserve), if is_ours && again_at.is_none() => {
+                match accepted {
+                    Ok(socket) => connections.admit(&core.runtime, socket, reserve, |accepted| serve_connection(accepted, routes.clone())),
+                    Err(_) => {
+                        connections.make_room();
+                        again_at = Some(Instant::now() + DESCRIPTOR_WAIT);
+                    }
+                }
+            }
         }
     }
 }
 
 /// Completes at this instant; without one never.
-async fn reached(at: Option<Instant>) {
+async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }
 
-/// Those connected, oldest first. Cut when dropped.
-#[derive(Default)]
-struct Guests {
-    all: JoinSet<()>,
-    oldest_first: VecDeque<AbortHandle>,
-}
-
-impl Guests {
-    fn welcome(&mut self, core: &Core, serving: impl Future<Output = ()> + Send + 'static) {
-        self.oldest_first.retain(|guest| !guest.is_finished());
-        if self.oldest_first.len() >= MOST
-            && let Some(oldest) = self.oldest_first.pop_front()
-        {
-            oldest.abort();
-        }
-        let guest = self.all.spawn_on(serving, &core.runtime);
-        self.oldest_first.push_back(guest);
-    }
-}
-
 /// One request, one answer: a connection that may stay open is one that must be looked after.
-async fn serve(wire: Wire, routes: AdminRoutes) {
+///
+/// Dropped half-way, the connection is closed, and its descriptor kept if the reserve lacks one.
+async fn serve_connection(accepted: AcceptedConn, routes: AdminRoutes) {
+    // Dropped last: nothing else holds the socket by then.
+    let end = accepted.end;
+    let asked = end.asked();
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
+        asked();
         let mut routes = routes.clone();
         routes.call(request)
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(HEAD_SIZE)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_SIZE)
         .keep_alive(false)
         .half_close(true)
-        .serve_connection(TokioIo::new(wire), service);
-    // A client that gives up or stalls loses its answer, and nobody else anything.
-    let _ = tokio::time::timeout(WHOLE, connection).await;
+        .serve_connection(TokioIo::new(accepted.io), service);
+    // A client that gives up or stalls loses its response, and no other client anything.
+    let _ = tokio::time::timeout(RESPONSE_TIMEOUT, connection).await;
 }

@@ -1,7 +1,7 @@
 //! Collects the program's own metrics, without a clock.
 //!
-//! Histograms gather their samples until somebody asks for the text. Where nobody ever does, they would grow for ever;
-//! a timer that empties them would wake an idle service. So whoever adds the last of so many samples empties them.
+//! Histograms gather their samples until `/metrics` is asked for. Where it never is, they would grow forever;
+//! a timer that empties them would wake an idle service. So the thread that adds the last of so many samples empties them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -12,42 +12,42 @@ use metrics::{
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
 /// Samples of all histograms together that may wait to be counted.
-const MOST: u32 = 10_000;
+const MAX_SAMPLES: u32 = 10_000;
 
 pub(super) struct Collector {
     recorder: PrometheusRecorder,
-    pile: Arc<Pile>,
+    buffer: Arc<SampleBuffer>,
 }
 
 /// The samples that wait.
-struct Pile {
+struct SampleBuffer {
     handle: PrometheusHandle,
-    height: AtomicU32,
+    count: AtomicU32,
 }
 
-struct Counted {
+struct BufferedHistogram {
     histogram: Histogram,
-    pile: Arc<Pile>,
+    buffer: Arc<SampleBuffer>,
 }
 
 impl Collector {
     pub(super) fn new() -> (Self, PrometheusHandle) {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
-        let pile = Arc::new(Pile {
+        let buffer = Arc::new(SampleBuffer {
             handle: handle.clone(),
-            height: AtomicU32::new(0),
+            count: AtomicU32::new(0),
         });
-        (Self { recorder, pile }, handle)
+        (Self { recorder, buffer }, handle)
     }
 }
 
-impl HistogramFn for Counted {
+impl HistogramFn for BufferedHistogram {
     fn record(&self, value: f64) {
         self.histogram.record(value);
-        if self.pile.height.fetch_add(1, Relaxed) == MOST {
-            self.pile.height.store(0, Relaxed);
-            self.pile.handle.run_upkeep();
+        if self.buffer.count.fetch_add(1, Relaxed) == MAX_SAMPLES {
+            self.buffer.count.store(0, Relaxed);
+            self.buffer.handle.run_upkeep();
         }
     }
 }
@@ -74,9 +74,9 @@ impl Recorder for Collector {
     }
 
     fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::new(Counted {
+        Histogram::from_arc(Arc::new(BufferedHistogram {
             histogram: self.recorder.register_histogram(key, metadata),
-            pile: Arc::clone(&self.pile),
+            buffer: Arc::clone(&self.buffer),
         }))
     }
 }
@@ -87,16 +87,16 @@ mod tests {
     use metrics::with_local_recorder;
 
     #[test]
-    fn whoever_adds_the_last_of_so_many_samples_empties_them_and_none_is_lost() {
+    fn a_full_sample_buffer_is_emptied_and_no_sample_is_lost() {
         let (collector, handle) = Collector::new();
-        let pile = Arc::clone(&collector.pile);
-        let all = MOST + 10;
+        let buffer = Arc::clone(&collector.buffer);
+        let all = MAX_SAMPLES + 10;
         with_local_recorder(&collector, || {
             for _ in 0..all {
                 metrics::histogram!("waits").record(1.0);
             }
         });
-        assert!(pile.height.load(Relaxed) < all, "the pile was not emptied");
+        assert!(buffer.count.load(Relaxed) < all, "the pile was not emptied");
         let text = handle.render();
         assert!(text.contains(&format!("waits_count {all}\n")), "{text}");
     }

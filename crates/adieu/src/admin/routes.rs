@@ -13,10 +13,12 @@ use http_body::{Body, Frame, SizeHint};
 use tower_service::Service;
 
 use super::health::{Readiness, View};
+use super::hosts::{self, Hosts};
 use super::metrics::{self, Others};
+use super::probe::{ProbeRequest, is_probe};
 use crate::component::BoxFuture;
-use crate::core::Core;
-use crate::report::Ledger;
+use crate::report::{ReportBuilder, pretty};
+use crate::runtime::shared::ServiceShared;
 
 /// The routes of the admin port for a router of your own: a tower service for any kind of request body.
 ///
@@ -41,15 +43,18 @@ pub struct AdminRoutes {
     view: View,
     probes_only: bool,
     others: Option<Others>,
+    /// The names of the port; a router of the user's own has its own rules.
+    hosts: Option<Arc<Hosts>>,
 }
 
 impl AdminRoutes {
-    pub(crate) fn new(core: Arc<Core>, ledger: Arc<Mutex<Ledger>>) -> Self {
+    pub(crate) fn new(core: Arc<ServiceShared>, ledger: Arc<Mutex<ReportBuilder>>) -> Self {
         metrics::install();
         Self {
             view: View { core, ledger },
             probes_only: false,
             others: None,
+            hosts: None,
         }
     }
 
@@ -67,10 +72,20 @@ impl AdminRoutes {
         self
     }
 
+    /// Answers to these names only.
+    pub(super) fn at(mut self, hosts: Hosts) -> Self {
+        self.hosts = Some(Arc::new(hosts));
+        self
+    }
+
     /// Dropped half-way, checks under way are cancelled.
     async fn answer(self, ask: Ask) -> Response<AdminBody> {
         let path = ask.path.as_str();
-        let known = PROBES.contains(&path) || (!self.probes_only && DETAILS.contains(&path));
+        if let Some(name) = ask.for_another.as_ref().filter(|_| !is_probe(path)) {
+            let reply = Reply::text(StatusCode::MISDIRECTED_REQUEST, hosts::advice(name));
+            return reply.response(true);
+        }
+        let known = is_probe(path) || (!self.probes_only && DETAILS.contains(&path));
         let mut response = match ask.method {
             _ if !known => Reply::text(StatusCode::NOT_FOUND, "not found\n").response(true),
             Method::GET => self.reply(&ask).await.response(true),
@@ -87,9 +102,18 @@ impl AdminRoutes {
     async fn reply(&self, ask: &Ask) -> Reply {
         let view = &self.view;
         match ask.path.as_str() {
+            "/livez" if ask.probe.is_verbose => {
+                Reply::text(StatusCode::OK, "[+]ping ok\nlivez check passed\n")
+            }
             "/livez" => Reply::text(StatusCode::OK, "alive\n"),
-            "/readyz" => {
-                let readiness = view.readiness().await;
+            path if is_probe(path) => {
+                let readiness = view.readiness_of(|check| ask.probe.wants(check)).await;
+                if ask.probe.names_no_check(&readiness) {
+                    return Reply::text(StatusCode::NOT_FOUND, "there is no check of this name\n");
+                }
+                if ask.probe.is_verbose {
+                    return Reply::text(status(&readiness), ask.probe.lines(&readiness));
+                }
                 let reasons: Vec<_> = readiness.unready.iter().map(ToString::to_string).collect();
                 let text = if reasons.is_empty() {
                     "ready\n".to_owned()
@@ -116,8 +140,7 @@ impl AdminRoutes {
     }
 }
 
-/// What strangers may ask.
-const PROBES: [&str; 2] = ["/livez", "/readyz"];
+/// Not for strangers, who may ask the probes alone.
 const DETAILS: &[&str] = &[
     "/health",
     "/metrics",
@@ -148,11 +171,14 @@ impl fmt::Debug for AdminRoutes {
 struct Ask {
     method: Method,
     path: String,
+    probe: ProbeRequest,
     wants_json: bool,
+    /// The host it is for, if that is not this one.
+    for_another: Option<String>,
 }
 
 impl Ask {
-    fn of<B>(request: &Request<B>) -> Self {
+    fn of<B>(request: &Request<B>, hosts: Option<&Hosts>) -> Self {
         let accept = request.headers().get_all(ACCEPT);
         let wants_json = accept
             .iter()
@@ -161,7 +187,9 @@ impl Ask {
         Self {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
+            probe: ProbeRequest::new(request.uri().path(), request.uri().query()),
             wants_json,
+            for_another: hosts.and_then(|hosts| hosts.refused(request)),
         }
     }
 }
@@ -176,7 +204,8 @@ impl<B> Service<Request<B>> for AdminRoutes {
     }
 
     fn call(&mut self, request: Request<B>) -> AdminFuture {
-        let answer = self.clone().answer(Ask::of(&request));
+        let ask = Ask::of(&request, self.hosts.as_deref());
+        let answer = self.clone().answer(ask);
         AdminFuture(Box::pin(answer))
     }
 }
@@ -215,7 +244,7 @@ impl Reply {
     }
 
     fn json(status: StatusCode, value: &serde_json::Value) -> Self {
-        Self::new(status, "application/json", format!("{value:#}\n"))
+        Self::new(status, "application/json", pretty(value))
     }
 
     fn response(self, with_body: bool) -> Response<AdminBody> {

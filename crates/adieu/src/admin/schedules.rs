@@ -4,13 +4,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::runtime::shared::ServiceShared;
 
 /// So many are listed, the next ones first; all are counted.
-const MOST: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 
-pub(super) fn list(core: &Core) -> Value {
-    let (count, entries) = core.agenda.entries(MOST);
+pub(super) fn list(core: &ServiceShared) -> Value {
+    let (count, entries) = core.schedules().statuses(MAX_LISTED);
     let schedules: Vec<_> = entries
         .into_iter()
         .map(|entry| {

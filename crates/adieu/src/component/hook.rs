@@ -6,27 +6,28 @@ use std::panic::Location;
 use std::time::Duration;
 
 use super::{Closer, Ending};
-use crate::app::App;
 use crate::error::Error;
-use crate::report::PartKind;
+use crate::report::ComponentKind;
+use crate::runtime::registrar::Registrar;
 
 /// A hook about to be registered: it is at the end of the statement that makes it.
 ///
-/// Made by [`App::on_shutdown`], [`App::on_cleanup`] and [`App::on_exit`]. It has a name like every part, so
+/// Made by [`App::on_shutdown`](crate::App::on_shutdown), [`App::on_cleanup`](crate::App::on_cleanup) and
+/// [`App::on_exit`](crate::App::on_exit). It has a name like every part, so
 /// that the report can speak of it.
-pub struct HookPart<'app> {
-    app: &'app mut App,
-    kind: PartKind,
+pub struct HookBuilder<'app> {
+    app: &'app mut Registrar,
+    kind: ComponentKind,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     limit: Option<Duration>,
     code: Option<Closer>,
 }
 
-impl<'app> HookPart<'app> {
+impl<'app> HookBuilder<'app> {
     pub(crate) fn new<F, Fut>(
-        app: &'app mut App,
-        kind: PartKind,
+        app: &'app mut Registrar,
+        kind: ComponentKind,
         name: Cow<'static, str>,
         place: &'static Location<'static>,
         code: F,
@@ -62,7 +63,7 @@ impl<'app> HookPart<'app> {
     }
 }
 
-impl Drop for HookPart<'_> {
+impl Drop for HookBuilder<'_> {
     fn drop(&mut self) {
         if let Some(code) = self.code.take()
             && let Err(error) = self.register(code)

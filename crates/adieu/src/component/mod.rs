@@ -1,98 +1,19 @@
-//! The kinds of parts. Each registers itself, starts, and says how it is to be ended.
+//! The builders that [`App`](crate::App) gives for tasks, resources and hooks.
 
-mod consumer;
+// Each component registers itself, starts, and says how it is to be ended.
+
 mod hook;
-#[cfg(feature = "http")]
-pub(crate) mod http;
-#[cfg(feature = "state")]
-mod poller;
 mod resource;
-#[cfg(feature = "net")]
-mod stall;
-#[cfg(feature = "state")]
-mod store;
 mod task;
-#[cfg(feature = "net")]
-mod tcp;
-#[cfg(feature = "state")]
-mod worker;
 
-use std::future::Future;
-use std::pin::Pin;
+pub use crate::runtime::ending::Ending;
+pub(crate) use crate::runtime::ending::{BoxFuture, Closer};
 
-use crate::error::BoxError;
-
-pub use consumer::ConsumerPart;
-pub use hook::HookPart;
-#[cfg(feature = "http")]
-pub use http::{HttpPart, Limits, Upload};
-#[cfg(feature = "state")]
-pub use poller::PollerPart;
-pub use resource::Resource;
-#[cfg(feature = "state")]
-pub use store::StorePart;
-pub use task::{BlockingPart, TaskPart};
-#[cfg(feature = "net")]
-pub use tcp::{Conn, TcpPart};
-#[cfg(feature = "state")]
-pub use worker::{Checkpoint, Worker, WorkerPart};
+pub use hook::HookBuilder;
+pub use resource::{OpenResource, Resource};
+pub use task::{BlockingBuilder, TaskBuilder};
 
 pub(crate) use resource::resource;
-pub(crate) use task::{again, once};
-
-/// A future that can be sent to where it runs.
-pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// Ends a resource, or is the hook. Called once.
-pub(crate) type Closer = Box<dyn FnOnce() -> BoxFuture<Result<(), BoxError>> + Send>;
-
-/// What a task, a hook or a close may return: nothing, or a result; or it never returns.
-///
-/// Sealed: `()`, `Result<(), E>`, `!` and `Infallible`.
-pub trait Ending: sealed::Sealed {
-    #[doc(hidden)]
-    fn into_result(self) -> Result<(), BoxError>;
-}
-
-impl Ending for () {
-    fn into_result(self) -> Result<(), BoxError> {
-        Ok(())
-    }
-}
-
-impl<E: Into<BoxError>> Ending for Result<(), E> {
-    fn into_result(self) -> Result<(), BoxError> {
-        self.map_err(Into::into)
-    }
-}
-
-impl Ending for std::convert::Infallible {
-    fn into_result(self) -> Result<(), BoxError> {
-        match self {}
-    }
-}
-
-impl Ending for sealed::Never {
-    fn into_result(self) -> Result<(), BoxError> {
-        self
-    }
-}
-
-mod sealed {
-    /// The type `!`, which has no stable name yet, by way of a function that returns it.
-    pub(super) type Never = <fn() -> ! as Output>::Of;
-
-    pub trait Output {
-        type Of;
-    }
-
-    impl<T> Output for fn() -> T {
-        type Of = T;
-    }
-
-    pub trait Sealed {}
-    impl Sealed for () {}
-    impl<E> Sealed for Result<(), E> {}
-    impl Sealed for std::convert::Infallible {}
-    impl Sealed for Never {}
-}
+#[cfg(feature = "state")]
+pub(crate) use task::{Code, begin};
+pub(crate) use task::{again, launch, once, running};

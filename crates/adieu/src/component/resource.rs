@@ -3,14 +3,19 @@
 use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
 use std::panic::Location;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use adieu_lifecycle::{ComponentId, End, Event};
+use pin_project_lite::pin_project;
+
 use super::{BoxFuture, Closer, Ending};
-use crate::core::Core;
 use crate::error::{BoxError, Error, ErrorKind, Failure};
-use crate::lifecycle::{End, Event, PartId};
-use crate::report::{Notice, PartKind};
+use crate::report::{ComponentKind, Notice};
+use crate::runtime::shared::ServiceShared;
+use crate::tracking::monitored::Monitored;
 
 type Close<T> = Box<dyn FnOnce(T) -> BoxFuture<Result<(), BoxError>> + Send>;
 
@@ -20,7 +25,7 @@ type Close<T> = Box<dyn FnOnce(T) -> BoxFuture<Result<(), BoxError>> + Send>;
 /// release phase whatever happens, after all work that may use it.
 #[must_use = "a resource opens when it is awaited"]
 pub struct Resource<'app, F, T> {
-    core: &'app Arc<Core>,
+    core: &'app Arc<ServiceShared>,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     open: F,
@@ -29,7 +34,7 @@ pub struct Resource<'app, F, T> {
 }
 
 pub(crate) fn resource<'app, F, T>(
-    core: &'app Arc<Core>,
+    core: &'app Arc<ServiceShared>,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     open: F,
@@ -70,8 +75,8 @@ impl<F, T> Resource<'_, F, T> {
 
 /// Says that the opening was given up, if it is dropped before it is disarmed.
 struct Opening<'app> {
-    core: &'app Core,
-    id: PartId,
+    core: &'app ServiceShared,
+    id: ComponentId,
     over: bool,
 }
 
@@ -83,35 +88,63 @@ impl Drop for Opening<'_> {
     }
 }
 
-impl<F, T, E> Resource<'_, F, T>
+pin_project! {
+    /// A resource while it opens: what awaiting a [`Resource`] waits for. It is `Send` if the future that opens the
+    /// resource is.
+    ///
+    /// Cancelling drops the opening; nothing stays open that would not be closed, because from the moment the value exists
+    /// to its registration there is no await.
+    #[must_use = "a resource opens when it is awaited"]
+    pub struct OpenResource<'app, F, T> {
+        core: &'app Arc<ServiceShared>,
+        unregistered: Option<Unregistered>,
+        close: Option<Close<T>>,
+        // Dropped before it is said that the opening was given up.
+        #[pin]
+        open: Monitored<F>,
+        opening: Option<Opening<'app>>,
+    }
+}
+
+/// What is registered with the first poll.
+struct Unregistered {
+    name: Cow<'static, str>,
+    place: &'static Location<'static>,
+    limit: Option<Duration>,
+}
+
+impl<F, T, E> Future for OpenResource<'_, F, T>
 where
     F: Future<Output = Result<T, E>>,
     E: Into<BoxError>,
     T: Clone + Send + 'static,
 {
-    /// Cancelling drops the opening; nothing stays open that would not be closed, because from the moment
-    /// the value exists to its registration there is no await.
-    async fn open(self) -> Result<T, Error> {
-        let id = self
-            .core
-            .register(self.name, PartKind::Resource, self.place, self.limit)?;
-        let name = self
-            .core
-            .with_part(id, |part| Arc::clone(&part.name))
-            .unwrap_or_default();
-        self.core.note(Notice::Opening {
-            part: Arc::clone(&name),
-        });
-        let mut opening = Opening {
-            core: self.core,
-            id,
-            over: false,
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let core: &ServiceShared = this.core;
+        if let Some(Unregistered { name, place, limit }) = this.unregistered.take() {
+            let id = core.register(name, ComponentKind::Resource, place, limit)?;
+            core.note(Notice::Opening {
+                part: name_of(core, id),
+            });
+            *this.opening = Some(Opening {
+                core,
+                id,
+                over: false,
+            });
+            this.open.as_mut().identify(core.poll_id_of(Some(id)));
+        }
+        let opened = ready!(this.open.poll(cx));
+        let Some(mut opening) = this.opening.take() else {
+            return Poll::Pending;
         };
-        let opened = crate::seated::Seated::new(self.core.seat_of(Some(id)), self.open).await;
         opening.over = true;
+        let (id, name) = (opening.id, name_of(core, opening.id));
         let error = match opened {
             Ok(Ok(value)) => {
-                let close = self.close;
+                let close = this.close.take();
                 let (kept, closer): (T, Closer) = (
                     value.clone(),
                     Box::new(move || match close {
@@ -122,10 +155,10 @@ where
                         }),
                     }),
                 );
-                self.core.with_part(id, |part| part.closer = Some(closer));
-                self.core.note(Notice::Opened { part: name });
-                self.core.tell(Event::Opened(id));
-                return Ok(kept);
+                core.with_part(id, |part| part.closer = Some(closer));
+                core.note(Notice::Opened { part: name });
+                core.tell(Event::Opened(id));
+                return Poll::Ready(Ok(kept));
             }
             Ok(Err(error)) => Error::new(ErrorKind::Open {
                 name,
@@ -133,23 +166,37 @@ where
             }),
             Err(panic) => Error::new(ErrorKind::OpenPanicked { name, panic }),
         };
-        self.core
-            .with_part(id, |part| part.failure = Some(Failure::from_error(&error)));
-        self.core.tell(Event::Ended(id, End::Failed));
-        Err(error)
+        core.with_part(id, |part| part.failure = Some(Failure::from_error(&error)));
+        core.tell(Event::Ended(id, End::Failed));
+        Poll::Ready(Err(error))
     }
+}
+
+fn name_of(core: &ServiceShared, id: ComponentId) -> Arc<str> {
+    core.with_part(id, |part| Arc::clone(&part.name))
+        .unwrap_or_default()
 }
 
 impl<'app, F, T, E> IntoFuture for Resource<'app, F, T>
 where
-    F: Future<Output = Result<T, E>> + 'app,
-    E: Into<BoxError> + 'app,
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
     T: Clone + Send + 'static,
 {
     type Output = Result<T, Error>;
-    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + 'app>>;
+    type IntoFuture = OpenResource<'app, F, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.open())
+        OpenResource {
+            core: self.core,
+            unregistered: Some(Unregistered {
+                name: self.name,
+                place: self.place,
+                limit: self.limit,
+            }),
+            close: self.close,
+            open: Monitored::new(0, self.open),
+            opening: None,
+        }
     }
 }

@@ -6,17 +6,20 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adieu_lifecycle::ComponentId;
+use tokio::task::JoinHandle;
+
 use super::{BoxFuture, Ending};
-use crate::app::App;
-use crate::core::Core;
 use crate::error::Error;
-use crate::lifecycle::PartId;
-use crate::report::PartKind;
-use crate::roster::WorkKind;
-use crate::spawn;
-use crate::stop::Stop;
-use crate::supervise::{self, OnFailure, Restart};
-use crate::tracked::Tracked;
+use crate::report::ComponentKind;
+use crate::runtime::registered::{AbortOnDrop, registered};
+use crate::runtime::registrar::Registrar;
+use crate::runtime::shared::ServiceShared;
+use crate::runtime::spawn;
+use crate::runtime::stop::Stop;
+use crate::runtime::supervise::{self, OnFailure, Restart};
+use crate::runtime::tracked::Tracked;
+use crate::tracking::task_registry::WorkKind;
 
 /// A task about to start: it does at the end of the statement that makes it.
 ///
@@ -29,8 +32,8 @@ use crate::tracked::Tracked;
 /// # Ok(())
 /// # }
 /// ```
-pub struct TaskPart<'app> {
-    app: &'app mut App,
+pub struct TaskBuilder<'app> {
+    app: &'app mut Registrar,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     limit: Option<Duration>,
@@ -71,9 +74,31 @@ where
     Code::Again(restart, Box::new(start))
 }
 
-impl<'app> TaskPart<'app> {
+/// The code of a part that is this task.
+pub(crate) fn running<T>(task: JoinHandle<T>) -> Code
+where
+    T: Ending + Send + 'static,
+{
+    let task = AbortOnDrop(task);
+    Code::Once(Box::new(move |stop| {
+        let part = stop.part;
+        let token = part.and_then(|part| stop.core.with_part(part, |part| part.token.clone()));
+        let work = registered(stop.clone(), token, task);
+        Box::pin(async move {
+            match work.await {
+                Some(output) => output.into_result(),
+                None => {
+                    stop.note("aborted by the program");
+                    Ok(())
+                }
+            }
+        })
+    }))
+}
+
+impl<'app> TaskBuilder<'app> {
     pub(crate) const fn new(
-        app: &'app mut App,
+        app: &'app mut Registrar,
         name: Cow<'static, str>,
         place: &'static Location<'static>,
         code: Code,
@@ -104,9 +129,9 @@ impl<'app> TaskPart<'app> {
 }
 
 /// Registers work of this kind, and starts it under supervision.
-pub(super) fn begin(
-    app: &App,
-    kind: PartKind,
+pub(crate) fn begin(
+    app: &Registrar,
+    kind: ComponentKind,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     limit: Option<Duration>,
@@ -127,11 +152,11 @@ pub(super) fn begin(
     Ok(())
 }
 
-impl Drop for TaskPart<'_> {
+impl Drop for TaskBuilder<'_> {
     fn drop(&mut self) {
         let Some(code) = self.code.take() else { return };
         let name = std::mem::take(&mut self.name);
-        let kind = PartKind::Task;
+        let kind = ComponentKind::Task;
         let begun = begin(
             self.app,
             kind,
@@ -147,11 +172,11 @@ impl Drop for TaskPart<'_> {
     }
 }
 
-/// Puts a part's work on the roster and on the runtime. Too late means that `setup` outlived the drain; the
+/// Registers a component's work and spawns it on the runtime. Too late means that `setup` outlived the drain; the
 /// part then has its outcome from the machine.
-pub(super) fn launch(
-    core: &Arc<Core>,
-    id: PartId,
+pub(crate) fn launch(
+    core: &Arc<ServiceShared>,
+    id: ComponentId,
     work: impl Future<Output = ()> + Send + 'static,
 ) {
     let Some((name, place, token)) = core.with_part(id, |part| {
@@ -159,7 +184,7 @@ pub(super) fn launch(
     }) else {
         return;
     };
-    if let Ok(seat) = spawn::enter(core, Cow::Owned(name), place, WorkKind::Task, Some(id)) {
+    if let Ok(slot) = spawn::register(core, Cow::Owned(name), place, WorkKind::Task, Some(id)) {
         let work = token.wrap(work);
         let owner = Arc::clone(core);
         let work = async move {
@@ -168,22 +193,22 @@ pub(super) fn launch(
             }
         };
         core.runtime
-            .spawn(Tracked::new(Arc::clone(core), seat, false, work));
+            .spawn(Tracked::new(Arc::clone(core), slot, false, work));
     }
 }
 
 /// Blocking code about to start: it does at the end of the statement that makes it.
-pub struct BlockingPart<'app> {
-    app: &'app mut App,
+pub struct BlockingBuilder<'app> {
+    app: &'app mut Registrar,
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     on_failure: OnFailure,
     code: Option<Box<dyn FnOnce(Stop) -> crate::Result + Send>>,
 }
 
-impl<'app> BlockingPart<'app> {
+impl<'app> BlockingBuilder<'app> {
     pub(crate) fn new<F, T>(
-        app: &'app mut App,
+        app: &'app mut Registrar,
         name: Cow<'static, str>,
         place: &'static Location<'static>,
         code: F,
@@ -211,7 +236,7 @@ impl<'app> BlockingPart<'app> {
 
     fn start(&mut self, code: Box<dyn FnOnce(Stop) -> crate::Result + Send>) -> Result<(), Error> {
         let core = Arc::clone(&self.app.core);
-        let id = core.register(self.name.clone(), PartKind::Blocking, self.place, None)?;
+        let id = core.register(self.name.clone(), ComponentKind::Blocking, self.place, None)?;
         let work = supervise::blocking(
             Stop::new(Arc::clone(&core)).of(id),
             id,
@@ -224,7 +249,7 @@ impl<'app> BlockingPart<'app> {
     }
 }
 
-impl Drop for BlockingPart<'_> {
+impl Drop for BlockingBuilder<'_> {
     fn drop(&mut self) {
         if let Some(code) = self.code.take()
             && let Err(error) = self.start(code)

@@ -12,12 +12,14 @@
 //! Until `yours` the next process may be ended at any time, and nothing has happened. When the socket closes early,
 //! each side knows that the other one is gone or has given up: this one goes on, the next one stops.
 
-mod give;
-mod letter;
-mod take;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+mod manifest;
+mod new_process;
+mod old_process;
 
-pub(crate) use give::{HandOff, own_command};
-pub(crate) use take::from_environment;
+pub(crate) use new_process::{Predecessor, from_environment};
+pub(crate) use old_process::own_command;
 
 /// Makes the command that starts the next process.
 pub(crate) type MakeCommand = Box<dyn FnMut() -> std::process::Command + Send>;

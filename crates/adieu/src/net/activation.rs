@@ -1,21 +1,25 @@
-//! Listeners from whoever started the process, by systemd's protocol: `LISTEN_FDS`.
+//! Listeners from the parent process, by systemd's protocol: `LISTEN_FDS`.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::inherit::{Heirloom, Origin};
+use super::inherited::{InheritedFd, Origin};
 use crate::error::Error;
-use crate::sys;
+use crate::util::sys;
 
 /// systemd's protocol: descriptors from 3 on, so many, with names between colons, for the process of this number.
 const VARIABLES: [&str; 3] = ["LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];
 /// The first descriptor of that protocol.
 const FIRST: RawFd = 3;
-/// Nobody hands over more; a number out of a typing error should not be believed.
+/// No parent process passes more; a larger number is a typing error.
 const MOST: u16 = 1_024;
 
-/// Reads systemd's variables, takes the descriptors, and removes the variables so that no child of ours believes
-/// in them. Called once, when the service begins.
-pub(crate) fn from_environment() -> Result<Vec<Heirloom>, Error> {
+/// Whether the descriptors were taken: the first service of a process has them.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Reads systemd's variables, takes the descriptors, and removes the variables if it may. No child takes them for its
+/// own: they name this process.
+pub(crate) fn from_environment() -> Result<Vec<InheritedFd>, Error> {
     let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let [count, names, pid] = VARIABLES.map(value);
     let (Some(count), Some(pid)) = (count, pid) else {
@@ -23,6 +27,9 @@ pub(crate) fn from_environment() -> Result<Vec<Heirloom>, Error> {
     };
     // Meant for another process, of which we are a child: not ours to touch.
     if pid.parse() != Ok(std::process::id()) {
+        return Ok(Vec::new());
+    }
+    if TAKEN.swap(true, Ordering::AcqRel) {
         return Ok(Vec::new());
     }
     sys::remove_variables(&VARIABLES);
@@ -53,7 +60,7 @@ pub(crate) fn from_environment() -> Result<Vec<Heirloom>, Error> {
                     "LISTEN_FDS promises descriptor {descriptor}, but {error}"
                 ))
             })?;
-            Ok(Heirloom {
+            Ok(InheritedFd {
                 name: names.as_ref().map_or("", |names| names[index]).to_owned(),
                 descriptor: owned,
                 origin: Origin::Parent { descriptor },

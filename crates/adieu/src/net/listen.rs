@@ -14,14 +14,17 @@ use std::sync::Arc;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
-use super::estate::Hold;
-use super::holder;
-use super::inherit::{Kin, Origin, Place, address_of};
-use super::platform::{self, UnixListener};
-use super::quit;
-use crate::core::Core;
+use super::acceptor::{Acceptor, DescriptorReserve};
+use super::bound::{self, BoundListener};
+use super::close_listener;
+use super::inherited::{ClaimKind, ListenAddress, Origin, address_of};
+use super::listeners::ListenerRegistration;
+use super::os::{self, StartLock, UnixListener};
+use super::port_owner;
+use super::socket::SharedSocket;
 use crate::error::{Error, ErrorKind};
 use crate::report::Notice;
+use crate::runtime::shared::ServiceShared;
 
 /// How many connections may wait to be accepted. A queue that overflows loses connections at the stop.
 const BACKLOG: i32 = 4_096;
@@ -29,18 +32,18 @@ const BACKLOG: i32 = 4_096;
 /// A socket about to be bound. Await it to bind it.
 #[must_use = "a socket is bound when it is awaited"]
 pub struct Listen {
-    core: Arc<Core>,
+    core: Arc<ServiceShared>,
     name: Cow<'static, str>,
     address: String,
     #[cfg(feature = "tls")]
     tls: Option<(PathBuf, PathBuf)>,
-    kin: Kin,
+    kind: ClaimKind,
     place: &'static Location<'static>,
 }
 
 impl Listen {
     pub(crate) const fn new(
-        core: Arc<Core>,
+        core: Arc<ServiceShared>,
         name: Cow<'static, str>,
         address: String,
         place: &'static Location<'static>,
@@ -51,16 +54,16 @@ impl Listen {
             address,
             #[cfg(feature = "tls")]
             tls: None,
-            kin: Kin::Heir,
+            kind: ClaimKind::Service,
             place,
         }
     }
 
-    /// Not for the clients of the service: a listener that came without a name is for somebody else, unless it is
+    /// Not for the clients of the service: a listener that came without a name is for a server, unless it is
     /// exactly where this one was asked for.
     #[cfg(feature = "admin")]
-    pub(crate) const fn aside(mut self) -> Self {
-        self.kin = Kin::Aside;
+    pub(crate) const fn for_admin(mut self) -> Self {
+        self.kind = ClaimKind::Admin;
         self
     }
 
@@ -74,7 +77,7 @@ impl Listen {
     /// Dropping it while a name is resolved leaves nothing behind.
     async fn bind(self) -> Result<Listener, Error> {
         let name: Arc<str> = Arc::from(&*self.name);
-        let failed = async |cause: io::Error, at: Option<Place>| {
+        let failed = async |cause: io::Error, at: Option<ListenAddress>| {
             refused(&name, self.address.clone(), at, cause).await
         };
         #[cfg(feature = "tls")]
@@ -82,35 +85,45 @@ impl Listen {
             Some((certificate, key)) => Some(super::Tls::load(&name, certificate, key)?),
             None => None,
         };
-        let (bound, hold) = match self.inherited()? {
+        let mut starting = None;
+        let (bound, registration) = match self.inherited()? {
             Some(inherited) => inherited,
             None => {
                 let (bound, file) = match self.address.strip_prefix("unix:") {
                     // The kernel would make one up.
                     Some("") => return Err(failed(io::ErrorKind::InvalidInput.into(), None).await),
-                    Some(path) => match platform::bind_unix(path.as_ref()) {
-                        Ok(socket) => (Bound::Unix(socket), Some(path.into())),
+                    Some(path) => match os::bind_unix(path.as_ref()) {
+                        Ok((socket, file, lock)) => {
+                            starting = Some(lock);
+                            (Bound::Unix(socket), Some(file))
+                        }
                         Err(cause) => {
-                            return Err(failed(cause, Some(Place::Unix(path.into()))).await);
+                            return Err(failed(cause, Some(ListenAddress::Unix(path.into()))).await);
                         }
                     },
                     None => match bind_tcp(&self.address).await {
                         Ok(bound) => (bound, None),
-                        Err((cause, at)) => return Err(failed(cause, at.map(Place::Tcp)).await),
+                        Err((cause, at)) => {
+                            return Err(failed(cause, at.map(ListenAddress::Tcp)).await);
+                        }
                     },
                 };
                 let name = self.name.to_string();
                 (
                     bound,
-                    Hold::new(Arc::clone(&self.core), name, Origin::Bound, file),
+                    ListenerRegistration::new(Arc::clone(&self.core), name, Origin::Bound, file),
                 )
             }
         };
-        quit::probe();
+        if self.kind == ClaimKind::Service {
+            self.core.listeners().descriptors.raise_limit();
+        }
+        close_listener::can_cloak();
         Ok(Listener {
             name: self.name,
-            hold,
+            registration,
             bound,
+            starting,
             #[cfg(feature = "tls")]
             tls,
             place: self.place,
@@ -119,16 +132,16 @@ impl Listen {
     }
 
     /// The listener of this name, if one came with the process.
-    fn inherited(&self) -> Result<Option<(Bound, Hold)>, Error> {
-        let inheritance = &self.core.estate.inheritance;
-        let Some(claimed) = inheritance.claim(&self.name, &self.address, self.kin)? else {
+    fn inherited(&self) -> Result<Option<(Bound, ListenerRegistration)>, Error> {
+        let inheritance = &self.core.listeners().inheritance;
+        let Some(claimed) = inheritance.claim(&self.name, &self.address, self.kind)? else {
             return Ok(None);
         };
         let (core, name) = (Arc::clone(&self.core), self.name.to_string());
-        let hold = Hold::new(core, name, claimed.origin, claimed.file);
+        let registration = ListenerRegistration::new(core, name, claimed.origin, claimed.file);
         self.core.note(Notice::Inherited {
             part: Arc::from(&*self.name),
-            from: hold.provenance().unwrap_or_default(),
+            from: registration.provenance().unwrap_or_default(),
             elsewhere: claimed.elsewhere.map(|found| (found, self.address.clone())),
         });
         let is_unix = claimed
@@ -140,13 +153,13 @@ impl Listen {
         } else {
             Bound::Tcp(claimed.socket)
         };
-        Ok(Some((bound, hold)))
+        Ok(Some((bound, registration)))
     }
 }
 
 impl IntoFuture for Listen {
     type Output = Result<Listener, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output>>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.bind())
@@ -159,15 +172,18 @@ impl IntoFuture for Listen {
 pub struct Listener {
     pub(crate) name: Cow<'static, str>,
     // Before the socket: a file whose socket is closed looks stale, and another service may replace it.
-    hold: Hold,
+    registration: ListenerRegistration,
     bound: Bound,
+    /// Until the socket listens other processes cannot tell it from one that was left behind. After the file is removed, if it never
+    /// comes to that.
+    starting: Option<StartLock>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::Tls>,
     pub(crate) place: &'static Location<'static>,
     on_listening: Option<OnListening>,
 }
 
-type OnListening = Box<dyn FnOnce(&str) + Send>;
+pub(crate) type OnListening = Box<dyn FnOnce(&str) + Send>;
 
 enum Bound {
     Tcp(Socket),
@@ -177,16 +193,78 @@ enum Bound {
 /// A socket that listens.
 pub(crate) struct Listening {
     // Before the socket, as above.
-    pub(crate) hold: Hold,
+    pub(crate) registration: ListenerRegistration,
     pub(super) acceptor: Acceptor,
 }
 
-pub(super) enum Acceptor {
-    Tcp(TcpListener),
-    Unix(UnixListener),
+impl Listening {
+    /// The next connection; see [`Acceptor::accept`]. Cancel-safe.
+    pub(crate) async fn accept(
+        &self,
+        reserve: &impl DescriptorReserve,
+    ) -> io::Result<SharedSocket> {
+        self.acceptor.accept(reserve).await
+    }
 }
 
 impl Listener {
+    /// One that the program has bound by itself. Nothing is known of who else holds it, so it is closed for good at the
+    /// end; its file, if it is a Unix socket, is the program's.
+    pub(crate) fn adopt(
+        core: &Arc<ServiceShared>,
+        name: Cow<'static, str>,
+        bound: BoundListener,
+        place: &'static Location<'static>,
+    ) -> Result<Self, Error> {
+        bound.check(&name)?;
+        let socket = match bound.0 {
+            Ok(bound::Bound::Ours(listener)) => return Ok(*listener),
+            Ok(bound::Bound::Socket(socket)) => Ok(socket),
+            Err(error) => Err(error),
+        };
+        let socket = socket.and_then(|socket| {
+            // The standard library's are blocking.
+            socket.set_nonblocking(true)?;
+            let is_unix = socket.local_addr()?.is_unix();
+            Ok(if is_unix {
+                Bound::Unix(socket)
+            } else {
+                Bound::Tcp(socket)
+            })
+        });
+        let what = "a listener could not be taken over";
+        let bound = socket.map_err(|cause| Error::new(ErrorKind::System { what, cause }))?;
+        core.listeners().descriptors.raise_limit();
+        close_listener::can_cloak();
+        Ok(Self {
+            registration: ListenerRegistration::new(
+                Arc::clone(core),
+                name.to_string(),
+                Origin::Bound,
+                None,
+            ),
+            name,
+            bound,
+            starting: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            place,
+            on_listening: None,
+        })
+    }
+
+    /// Speaks TLS, with the certificate chain and the key in these PEM files.
+    #[cfg(all(feature = "http", feature = "tls"))]
+    pub(crate) fn speak_tls(
+        &mut self,
+        certificate: &std::path::Path,
+        key: &std::path::Path,
+    ) -> Result<(), Error> {
+        let name = Arc::from(&*self.name);
+        self.tls = Some(super::Tls::load(&name, certificate, key)?);
+        Ok(())
+    }
+
     /// The address, with the port that the system has chosen if 0 was asked for. `None` for a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
@@ -211,22 +289,24 @@ impl Listener {
         self
     }
 
-    fn at(&self) -> Option<Place> {
+    fn at(&self) -> Option<ListenAddress> {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
         address_of(socket)
     }
 
     /// Where it came from, if we have not bound it.
     pub(crate) fn provenance(&self) -> Option<String> {
-        self.hold.provenance()
+        self.registration.provenance()
     }
 
-    /// Begins to listen. Whoever bound the address as well, and was faster, has it: binding has not settled that.
+    /// Begins to listen. Another process that has bound the address as well, and listens first, has it: `bind` has not settled that.
     ///
     /// Dropped half-way, it has failed already.
     pub(crate) async fn open(self) -> Result<Listening, Error> {
         let (name, place) = (self.name.clone(), self.at());
-        let address = place.as_ref().map_or_else(String::new, Place::to_string);
+        let address = place
+            .as_ref()
+            .map_or_else(String::new, ListenAddress::to_string);
         match self.listen(&address) {
             Ok(listening) => Ok(listening),
             Err(cause) => Err(refused(&name, address, place, cause).await),
@@ -236,7 +316,8 @@ impl Listener {
     fn listen(mut self, address: &str) -> io::Result<Listening> {
         let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
         socket.listen(BACKLOG)?;
-        self.hold.list(socket.try_clone().map(Into::into));
+        drop(self.starting.take());
+        self.registration.list(socket.try_clone().map(Into::into));
         let acceptor = match self.bound {
             Bound::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.into())?),
             Bound::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.into())?),
@@ -245,7 +326,7 @@ impl Listener {
             tell(address);
         }
         Ok(Listening {
-            hold: self.hold,
+            registration: self.registration,
             acceptor,
         })
     }
@@ -260,16 +341,22 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// The error of a listener that could not be had: with whoever holds the address, if somebody does.
-async fn refused(name: &str, address: String, at: Option<Place>, cause: io::Error) -> Error {
+/// The error of a listener that could not be had: with the process that holds the address, if one does.
+async fn refused(
+    name: &str,
+    address: String,
+    at: Option<ListenAddress>,
+    cause: io::Error,
+) -> Error {
     let is_taken = cause.kind() == io::ErrorKind::AddrInUse;
     let holder = match at.filter(|_| is_taken) {
         // A look at every process there is, which takes its time on a large machine.
-        Some(at) => tokio::task::spawn_blocking(move || holder::of(&at)).await,
+        Some(at) => tokio::task::spawn_blocking(move || port_owner::of(&at)).await,
         None => Ok(None),
     };
     Error::new(ErrorKind::Listen {
         name: name.into(),
+        advice: advice(&address, cause.kind()),
         address,
         holder: holder.ok().flatten(),
         cause,
@@ -277,7 +364,7 @@ async fn refused(name: &str, address: String, at: Option<Place>, cause: io::Erro
 }
 
 /// What to do about an address that cannot be listened on.
-pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<Cow<'static, str>> {
+fn advice(address: &str, problem: io::ErrorKind) -> Option<Cow<'static, str>> {
     if let Some(port) = port_alone(address) {
         let advice = format!("write 0.0.0.0:{port} for all addresses, or 127.0.0.1:{port}");
         return Some(advice.into());
@@ -290,7 +377,9 @@ pub(crate) fn advice(address: &str, problem: io::ErrorKind) -> Option<Cow<'stati
         io::ErrorKind::InvalidInput => {
             "an address is HOST:PORT, as in 127.0.0.1:8080, or unix:PATH"
         }
-        io::ErrorKind::AddrInUse => "somebody else does: end it, or choose another address",
+        io::ErrorKind::AddrInUse => {
+            "the address is already in use: stop the other process, or choose another address"
+        }
         io::ErrorKind::AddrNotAvailable => {
             "this machine does not have that address: 0.0.0.0 is all it has"
         }
@@ -341,7 +430,7 @@ async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>
 fn bind_one(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    platform::allow_lingering(&socket)?;
+    os::allow_lingering(&socket)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }

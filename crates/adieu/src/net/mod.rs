@@ -1,54 +1,85 @@
-//! Sockets: bound in `setup`, accepting while the service runs, taken away without losing anybody.
+//! Sockets and TCP servers: [`App::listen`](crate::App::listen) binds, [`App::tcp`](crate::App::tcp) serves.
 //!
-//! What differs between systems is in `platform`: one file for each.
+//! A socket is bound in `setup`, accepts while the service runs, and is closed after its accept queue was drained.
 
-mod accept;
+// What differs between systems is in `os`: one file for each.
+
+mod acceptor;
 #[cfg(unix)]
 mod activation;
-mod closed;
-mod connection;
-#[cfg_attr(
-    not(unix),
-    expect(dead_code, reason = "nothing is handed over between processes there")
-)]
-mod estate;
-mod holder;
+mod bound;
+mod close_listener;
+mod close_stats;
+mod connections;
+mod descriptor_budget;
+mod drain_counts;
+#[cfg(target_os = "linux")]
+mod handshakes;
 #[cfg_attr(
     not(unix),
     expect(dead_code, reason = "no listener comes with the process there")
 )]
-mod inherit;
+mod inherited;
 mod listen;
-#[cfg_attr(unix, path = "platform/unix.rs")]
-#[cfg_attr(windows, path = "platform/windows.rs")]
-mod platform;
-mod quit;
+#[cfg_attr(
+    not(unix),
+    expect(dead_code, reason = "nothing is handed over between processes there")
+)]
+mod listeners;
+#[cfg_attr(unix, path = "os/unix.rs")]
+#[cfg_attr(windows, path = "os/windows.rs")]
+mod os;
+mod port_owner;
 #[cfg(feature = "admin")]
-mod spare;
+mod reserved_fd;
+mod server;
+mod socket;
+#[cfg(unix)]
+mod socket_file;
+mod stall;
 mod stream;
+mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
-mod wire;
+#[cfg(all(feature = "http", feature = "tls"))]
+mod tls_info;
 
-pub(crate) use accept::{Server, Tide};
 #[cfg(feature = "admin")]
-pub(crate) use connection::Census;
-pub(crate) use connection::{Bell, Doing, Guest};
-#[cfg(unix)]
-pub(crate) use estate::Bequest;
-pub(crate) use estate::Estate;
+pub(crate) use acceptor::DescriptorReserve;
+pub use bound::BoundListener;
 #[cfg(feature = "admin")]
-pub(crate) use estate::Keeper;
+pub(crate) use connections::DESCRIPTOR_WAIT;
+#[cfg(feature = "admin")]
+pub(crate) use connections::ServerStats;
+pub(crate) use connections::{Activity, ManagedConnection, WakerCell};
+#[cfg(feature = "http")]
+pub(crate) use drain_counts::DrainCounts;
+pub(crate) use inherited::InheritedFd;
 #[cfg(unix)]
-pub(crate) use inherit::{Heirloom, Origin};
+pub(crate) use inherited::Origin;
 #[cfg(feature = "admin")]
 pub(crate) use listen::Listening;
-pub(crate) use listen::advice;
+#[cfg(feature = "http")]
+pub(crate) use listen::OnListening;
 pub use listen::{Listen, Listener};
-pub(crate) use platform::inherited;
+#[cfg(unix)]
+pub(crate) use listeners::ListenerFd;
 #[cfg(feature = "admin")]
-pub(crate) use spare::Spare;
+pub(crate) use listeners::SocketOwner;
+pub(crate) use os::inherited_fds_from_environment;
+#[cfg(feature = "admin")]
+pub(crate) use reserved_fd::ReservedFds;
+#[cfg(feature = "admin")]
+pub(crate) use server::ServerProbe;
+pub(crate) use server::{DrainStage, Server};
+pub(crate) use socket::SharedSocket;
+#[cfg(unix)]
+pub(crate) use socket_file::SocketFile;
 pub(crate) use stream::Stream;
+pub use tcp::{Conn, TcpBuilder};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
-pub(crate) use wire::Wire;
+#[cfg(all(feature = "http", feature = "tls", feature = "tonic"))]
+pub(crate) use tls_info::GrpcTls;
+#[cfg(all(feature = "http", feature = "tls"))]
+pub use tls_info::TlsInfo;

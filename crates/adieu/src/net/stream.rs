@@ -6,19 +6,19 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::wire::Wire;
+use super::socket::SharedSocket;
 
 pub(crate) enum Stream {
-    Plain(Wire),
+    Plain(SharedSocket),
     #[cfg(feature = "tls")]
-    Tls(Box<tokio_rustls::server::TlsStream<Wire>>),
+    Tls(Box<tokio_rustls::server::TlsStream<SharedSocket>>),
 }
 
 macro_rules! each {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream.get_mut() {
-            Stream::Plain(wire) => {
-                let $inner = Pin::new(wire);
+            Stream::Plain(socket) => {
+                let $inner = Pin::new(socket);
                 $call
             }
             #[cfg(feature = "tls")]
@@ -59,7 +59,7 @@ impl AsyncWrite for Stream {
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Self::Plain(wire) => wire.is_write_vectored(),
+            Self::Plain(socket) => socket.is_write_vectored(),
             #[cfg(feature = "tls")]
             Self::Tls(tls) => tls.is_write_vectored(),
         }

@@ -9,12 +9,12 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
+use super::socket::SharedSocket;
 use super::stream::Stream;
-use super::wire::Wire;
 use crate::component::BoxFuture;
-use crate::core::Core;
 use crate::error::{BoxError, Error, ErrorKind};
-use crate::reload::{Proposal, Source};
+use crate::reload::{Source, StagedValue};
+use crate::runtime::shared::ServiceShared;
 
 /// The certificate in force, shared by all connections to come. A reload replaces it; those that are open have theirs.
 #[derive(Clone)]
@@ -42,15 +42,15 @@ impl Tls {
     }
 
     /// From here on the files are read again with everything else.
-    pub(crate) fn reload_with(&self, core: &Core) -> Result<(), Error> {
+    pub(crate) fn reload_with(&self, core: &ServiceShared) -> Result<(), Error> {
         let source: Arc<dyn Source> = Arc::<Certificate>::clone(&self.0);
-        core.reloads.add(source)
+        core.reloads().add(source)
     }
 
     /// The handshake. Dropped half-way, the connection closes.
-    pub(crate) async fn accept(&self, wire: Wire) -> io::Result<Stream> {
+    pub(crate) async fn accept(&self, socket: SharedSocket) -> io::Result<Stream> {
         let acceptor = self.0.current().clone();
-        Ok(Stream::Tls(Box::new(acceptor.accept(wire).await?)))
+        Ok(Stream::Tls(Box::new(acceptor.accept(socket).await?)))
     }
 }
 
@@ -65,12 +65,12 @@ impl Source for Certificate {
         &self.name
     }
 
-    fn load(self: Arc<Self>) -> BoxFuture<Result<Box<dyn Proposal>, BoxError>> {
+    fn load(self: Arc<Self>) -> BoxFuture<Result<Box<dyn StagedValue>, BoxError>> {
         Box::pin(async move {
             let ours = Arc::clone(&self);
             let reading = move || read(&ours.listener, &ours.certificate, &ours.key);
             let new = tokio::task::spawn_blocking(reading).await??;
-            let proposal: Box<dyn Proposal> = Box::new(NewCertificate { of: self, new });
+            let proposal: Box<dyn StagedValue> = Box::new(NewCertificate { of: self, new });
             Ok(proposal)
         })
     }
@@ -81,7 +81,7 @@ struct NewCertificate {
     new: TlsAcceptor,
 }
 
-impl Proposal for NewCertificate {
+impl StagedValue for NewCertificate {
     fn commit(self: Box<Self>) {
         *self.of.current() = self.new;
     }
@@ -131,6 +131,14 @@ fn read(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<TlsAcceptor, 
 
 #[cfg(feature = "http")]
 impl Stream {
+    /// What the handshake has settled; `None` if there was none.
+    pub(crate) fn tls_info(&self) -> Option<super::TlsInfo> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => Some(super::TlsInfo::of(tls)),
+        }
+    }
+
     /// Whether the handshake has agreed on HTTP/2; `None` if it said nothing, or was none.
     pub(crate) fn agreed_on_http2(&self) -> Option<bool> {
         match self {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::BoxError;
 
-/// Why a queue could not be opened or did not do what it was asked for. Never has a password in it.
+/// Why a queue could not be opened or did not do what it was asked for. It never has a password in it.
 #[derive(Debug)]
 pub struct QueueError {
     what: String,
@@ -31,7 +31,7 @@ impl QueueError {
         }
     }
 
-    /// The lease was over, and the job is somebody else's or gone.
+    /// The lease was over, and another consumer has the job or it is gone.
     #[must_use]
     pub fn lost() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl QueueError {
         }
     }
 
-    /// Whether the job is somebody else's.
+    /// Whether the lease was over: another consumer has the job, or it is gone.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         self.lost
@@ -49,8 +49,8 @@ impl QueueError {
 }
 
 #[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
-impl From<crate::engine::Unusable> for QueueError {
-    fn from(unusable: crate::engine::Unusable) -> Self {
+impl From<crate::backend::AddressError> for QueueError {
+    fn from(unusable: crate::backend::AddressError) -> Self {
         Self::refused(unusable.to_string())
     }
 }

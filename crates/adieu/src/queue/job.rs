@@ -2,12 +2,12 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::retry::Never;
+use crate::util::retry::Permanent;
 
 /// A job to do.
 ///
 /// The handler says how it went by what it returns: `Ok` and the job is done; an error and it is tried again later;
-/// [`Later`](crate::Later) and it is tried again without counting; [`Never`] and it becomes a dead letter.
+/// [`RetryAfter`](crate::retry::RetryAfter) and it is tried again without counting; [`Permanent`] and it becomes a dead letter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Job {
@@ -23,9 +23,9 @@ impl Job {
     /// The payload, read as JSON.
     ///
     /// # Errors
-    /// It is something else. That is a [`Never`]: passed on with `?`, it makes the job a dead letter.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Never> {
-        serde_json::from_slice(&self.payload).map_err(Never::new)
+    /// It is something else. That is a [`Permanent`]: passed on with `?`, it makes the job a dead letter.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Permanent> {
+        serde_json::from_slice(&self.payload).map_err(Permanent::new)
     }
 
     /// The payload as text; what is no UTF-8 is replaced.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::contract::{Delivery, Queue};
 use super::error::QueueError;
-use crate::stop::Stop;
+use super::traits::{Delivery, Queue};
+use crate::runtime::stop::Stop;
 
 /// A queue in the memory of this process: for tests, and for jobs that may be lost with it. Clones share it.
 ///
@@ -17,27 +17,27 @@ use crate::stop::Stop;
 /// do.
 #[derive(Clone)]
 pub struct MemoryQueue {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryState>,
 }
 
-struct Shared {
+struct MemoryState {
     lease: Duration,
-    jobs: Mutex<Jobs>,
+    jobs: Mutex<JobTable>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Jobs {
+struct JobTable {
     last: u64,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<StoredJob>,
     /// By the time they are ready.
-    later: BTreeMap<(Instant, u64), Entry>,
+    later: BTreeMap<(Instant, u64), StoredJob>,
     /// By job and attempt, with the end of the lease.
-    leased: HashMap<Ticket, (Instant, Entry)>,
+    leased: HashMap<MemoryReceipt, (Instant, StoredJob)>,
     dead: Vec<(String, Vec<u8>, String)>,
 }
 
-struct Entry {
+struct StoredJob {
     number: u64,
     payload: Vec<u8>,
     /// Attempts so far.
@@ -48,7 +48,7 @@ struct Entry {
 
 /// Names a delivery of a [`MemoryQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket {
+pub struct MemoryReceipt {
     number: u64,
     delivery: u64,
 }
@@ -57,7 +57,7 @@ impl MemoryQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(lease: Duration) -> Self {
-        let shared = Shared {
+        let shared = MemoryState {
             lease,
             jobs: Mutex::default(),
             changed: Notify::new(),
@@ -71,7 +71,7 @@ impl MemoryQueue {
     pub fn push(&self, payload: impl Into<Vec<u8>>) {
         let mut jobs = self.jobs();
         jobs.last += 1;
-        let entry = Entry {
+        let entry = StoredJob {
             number: jobs.last,
             payload: payload.into(),
             attempts: 0,
@@ -82,7 +82,7 @@ impl MemoryQueue {
         self.shared.changed.notify_waiters();
     }
 
-    /// How many jobs are not done: waiting, put off or in somebody's hand.
+    /// How many jobs are not done: waiting, put off or leased.
     #[must_use]
     pub fn len(&self) -> usize {
         let jobs = self.jobs();
@@ -95,11 +95,11 @@ impl MemoryQueue {
         self.len() == 0
     }
 
-    /// How many jobs anybody could fetch at this moment.
+    /// How many jobs a fetch could take at this moment.
     #[must_use]
     pub fn ready(&self) -> usize {
         let mut jobs = self.jobs();
-        jobs.mature();
+        jobs.make_due_ready();
         jobs.ready.len()
     }
 
@@ -109,21 +109,21 @@ impl MemoryQueue {
         self.jobs().dead.clone()
     }
 
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+    fn jobs(&self) -> MutexGuard<'_, JobTable> {
         let jobs = self.shared.jobs.lock();
         jobs.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a job from whoever holds the ticket.
-    fn settle(&self, ticket: Ticket) -> Result<Entry, QueueError> {
-        let entry = self.jobs().leased.remove(&ticket);
+    /// Ends the lease that this receipt names.
+    fn settle(&self, receipt: MemoryReceipt) -> Result<StoredJob, QueueError> {
+        let entry = self.jobs().leased.remove(&receipt);
         entry.map(|(_, entry)| entry).ok_or_else(QueueError::lost)
     }
 }
 
-impl Jobs {
+impl JobTable {
     /// Moves what has become due, and gives the time of the next that will.
-    fn mature(&mut self) -> Option<Instant> {
+    fn make_due_ready(&mut self) -> Option<Instant> {
         let now = Instant::now();
         while let Some(first) = self
             .later
@@ -132,24 +132,24 @@ impl Jobs {
         {
             self.ready.push_back(first.remove());
         }
-        let over: Vec<Ticket> = self
+        let over: Vec<MemoryReceipt> = self
             .leased
             .iter()
             .filter(|(_, (end, _))| *end <= now)
-            .map(|(ticket, _)| *ticket)
+            .map(|(receipt, _)| *receipt)
             .collect();
-        for ticket in over {
+        for receipt in over {
             self.ready
-                .extend(self.leased.remove(&ticket).map(|(_, entry)| entry));
+                .extend(self.leased.remove(&receipt).map(|(_, entry)| entry));
         }
         let leases = self.leased.values().map(|(end, _)| *end);
         leases.chain(self.later.keys().map(|(due, _)| *due)).min()
     }
 
-    fn lend(&mut self, mut entry: Entry, end: Instant) -> Delivery<Ticket> {
+    fn lease_out(&mut self, mut entry: StoredJob, end: Instant) -> Delivery<MemoryReceipt> {
         entry.attempts += 1;
         entry.deliveries += 1;
-        let receipt = Ticket {
+        let receipt = MemoryReceipt {
             number: entry.number,
             delivery: entry.deliveries,
         };
@@ -165,26 +165,30 @@ impl Jobs {
 }
 
 impl Queue for MemoryQueue {
-    type Receipt = Ticket;
+    type Receipt = MemoryReceipt;
 
     fn lease(&self) -> Duration {
         self.shared.lease
     }
 
-    async fn fetch(&self, most: usize, stop: &Stop) -> Result<Vec<Delivery<Ticket>>, QueueError> {
+    async fn fetch(
+        &self,
+        most: usize,
+        stop: &Stop,
+    ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
         loop {
             // Made before the look: it completes for every change from here on.
             let changed = self.shared.changed.notified();
             let due = {
                 let mut jobs = self.jobs();
-                let due = jobs.mature();
+                let due = jobs.make_due_ready();
                 let count = most.min(jobs.ready.len());
                 if count > 0 {
                     let end = Instant::now() + self.shared.lease;
-                    let taken: Vec<Entry> = jobs.ready.drain(..count).collect();
+                    let taken: Vec<StoredJob> = jobs.ready.drain(..count).collect();
                     return Ok(taken
                         .into_iter()
-                        .map(|entry| jobs.lend(entry, end))
+                        .map(|entry| jobs.lease_out(entry, end))
                         .collect());
                 }
                 due
@@ -202,24 +206,24 @@ impl Queue for MemoryQueue {
         }
     }
 
-    async fn ack(&self, job: &Ticket) -> Result<(), QueueError> {
+    async fn ack(&self, job: &MemoryReceipt) -> Result<(), QueueError> {
         self.settle(*job).map(drop)
     }
 
-    async fn extend(&self, tickets: &[Ticket]) -> Result<(), QueueError> {
+    async fn extend(&self, receipts: &[MemoryReceipt]) -> Result<(), QueueError> {
         let end = Instant::now() + self.shared.lease;
         let mut jobs = self.jobs();
-        for ticket in tickets {
-            if let Some((lease, _)) = jobs.leased.get_mut(ticket) {
+        for receipt in receipts {
+            if let Some((lease, _)) = jobs.leased.get_mut(receipt) {
                 *lease = end;
             }
         }
         Ok(())
     }
 
-    async fn give_back(&self, tickets: &[Ticket]) -> Result<(), QueueError> {
-        for ticket in tickets {
-            if let Ok(mut entry) = self.settle(*ticket) {
+    async fn give_back(&self, receipts: &[MemoryReceipt]) -> Result<(), QueueError> {
+        for receipt in receipts {
+            if let Ok(mut entry) = self.settle(*receipt) {
                 entry.attempts -= 1;
                 self.jobs().ready.push_front(entry);
             }
@@ -228,7 +232,12 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn retry(&self, job: &Ticket, after: Duration, counted: bool) -> Result<(), QueueError> {
+    async fn retry(
+        &self,
+        job: &MemoryReceipt,
+        after: Duration,
+        counted: bool,
+    ) -> Result<(), QueueError> {
         let mut entry = self.settle(*job)?;
         entry.attempts -= u32::from(!counted);
         let due = Instant::now() + after;
@@ -237,7 +246,7 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn bury(&self, job: &Ticket, reason: &str) -> Result<(), QueueError> {
+    async fn bury(&self, job: &MemoryReceipt, reason: &str) -> Result<(), QueueError> {
         let entry = self.settle(*job)?;
         let letter = (entry.number.to_string(), entry.payload, reason.to_owned());
         self.jobs().dead.push(letter);

@@ -16,14 +16,14 @@ use sqlx::{Connection, PgConnection, PgPool, Row};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::contract::{Delivery, Queue};
 use super::error::QueueError;
-use crate::engine::postgres::{Address, about_tls};
-use crate::stop::Stop;
+use super::traits::{Delivery, Queue};
+use crate::backend::postgres::{PostgresAddress, about_tls};
+use crate::runtime::stop::Stop;
 
 const LEASE: Duration = Duration::from_secs(30);
 /// A statement that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const CHANNEL: &str = "adieu_jobs";
 
 /// What exists is left as it is, and is not locked: to make an index waits for all who write, and holds up all who come
@@ -71,34 +71,35 @@ const NEXT: &str = "
     SELECT EXTRACT(EPOCH FROM min(due) - now())::float8 AS wait
     FROM adieu_jobs WHERE queue = $1 AND dead_since IS NULL";
 
-// A holder is one process, and may have a job again after having lost it: the attempt tells the two apart.
-const ACK: &str = "DELETE FROM adieu_jobs WHERE id = $1 AND holder = $2 AND attempts = $3";
+// A holder is one fetch, not one process: a process may have a job again, and what it still says of the first time, or says
+// again because the answer was lost, must not be taken for the second.
+const ACK: &str = "DELETE FROM adieu_jobs WHERE id = $1 AND holder = $2";
 
 const EXTEND: &str = "
-    UPDATE adieu_jobs SET due = now() + make_interval(secs => $4)
-    FROM unnest($1::bigint[], $3::integer[]) AS mine (id, attempt)
-    WHERE adieu_jobs.id = mine.id AND holder = $2 AND attempts = mine.attempt";
+    UPDATE adieu_jobs SET due = now() + make_interval(secs => $3)
+    FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, holder)
+    WHERE adieu_jobs.id = mine.id AND adieu_jobs.holder = mine.holder";
 
 const GIVE_BACK: &str = "
     WITH given AS (
         UPDATE adieu_jobs SET due = now(), attempts = attempts - 1, holder = 0
-        FROM unnest($1::bigint[], $3::integer[]) AS mine (id, attempt)
-        WHERE adieu_jobs.id = mine.id AND holder = $2 AND attempts = mine.attempt
+        FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, holder)
+        WHERE adieu_jobs.id = mine.id AND adieu_jobs.holder = mine.holder
         RETURNING queue
     )
     SELECT pg_notify('adieu_jobs', queue) FROM given GROUP BY queue";
 
 const RETRY: &str = "
     WITH put_off AS (
-        UPDATE adieu_jobs SET due = now() + make_interval(secs => $4), attempts = attempts - $5, holder = 0
-        WHERE id = $1 AND holder = $2 AND attempts = $3
+        UPDATE adieu_jobs SET due = now() + make_interval(secs => $3), attempts = attempts - $4, holder = 0
+        WHERE id = $1 AND holder = $2
         RETURNING queue
     )
     SELECT pg_notify('adieu_jobs', queue) FROM put_off";
 
 const BURY: &str = "
-    UPDATE adieu_jobs SET dead_since = now(), reason = $4, holder = 0
-    WHERE id = $1 AND holder = $2 AND attempts = $3";
+    UPDATE adieu_jobs SET dead_since = now(), reason = $3, holder = 0
+    WHERE id = $1 AND holder = $2";
 
 /// A queue in a table of PostgreSQL, fetched with `FOR UPDATE SKIP LOCKED`, waited for with `LISTEN`.
 ///
@@ -116,7 +117,6 @@ pub struct PostgresQueue {
     server: String,
     pool: PgPool,
     lease: Duration,
-    holder: i64,
     /// One for each consumer: see `Clone`.
     listener: Mutex<Option<PgListener>>,
 }
@@ -125,7 +125,7 @@ pub struct PostgresQueue {
 #[derive(Clone, Copy, Debug)]
 pub struct PostgresReceipt {
     id: i64,
-    attempt: i32,
+    holder: i64,
 }
 
 impl PostgresQueue {
@@ -164,12 +164,12 @@ impl PostgresQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        let Address {
+        let PostgresAddress {
             options,
             what: server,
-        } = Address::read(url).await?;
+        } = PostgresAddress::read(url).await?;
         // First without the pool, which would try again and again and then only say that it timed out.
-        let first = timeout(PATIENCE, PgConnection::connect_with(&options)).await;
+        let first = timeout(STATEMENT_TIMEOUT, PgConnection::connect_with(&options)).await;
         let first = first.unwrap_or_else(|late| Err(sqlx::Error::Io(late.into())));
         match first {
             Ok(connection) => drop(connection.close().await),
@@ -181,7 +181,7 @@ impl PostgresQueue {
         }
         let pool = PgPoolOptions::new()
             .max_connections(16)
-            .acquire_timeout(PATIENCE)
+            .acquire_timeout(STATEMENT_TIMEOUT)
             .connect_lazy_with(options);
         Ok(Self::build(name, server, pool))
     }
@@ -193,14 +193,11 @@ impl PostgresQueue {
     }
 
     fn build(name: String, server: String, pool: PgPool) -> Self {
-        use std::hash::{BuildHasher, RandomState};
         Self {
             name,
             server,
             pool,
             lease: LEASE,
-            // Zero is nobody.
-            holder: i64::from_ne_bytes(RandomState::new().hash_one(0).to_ne_bytes()) | 1,
             listener: Mutex::new(None),
         }
     }
@@ -235,7 +232,7 @@ impl PostgresQueue {
         &self,
         statement: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, QueueError> {
-        let ended = timeout(PATIENCE, statement).await;
+        let ended = timeout(STATEMENT_TIMEOUT, statement).await;
         let ended = ended.unwrap_or_else(|late| Err(sqlx::Error::Io(late.into())));
         ended.map_err(|error| {
             QueueError::failed(format!("queue `{}` on {}", self.name, self.server), error)
@@ -243,25 +240,23 @@ impl PostgresQueue {
     }
 
     async fn take(&self, most: usize) -> Result<Vec<Delivery<PostgresReceipt>>, QueueError> {
+        let holder = holder();
         let fetch = sqlx::query(FETCH)
             .bind(&self.name)
             .bind(i64::try_from(most).unwrap_or(i64::MAX))
             .bind(self.lease.as_secs_f64())
-            .bind(self.holder)
+            .bind(holder)
             .fetch_all(&self.pool);
         let mut rows = self.done(fetch).await?;
         // An update returns its rows in any order.
         rows.sort_by_key(|row| row.get::<i64, _>(0));
         let delivery = |row: sqlx::postgres::PgRow| {
-            let receipt = PostgresReceipt {
-                id: row.get(0),
-                attempt: row.get(2),
-            };
+            let id: i64 = row.get(0);
             Delivery {
-                receipt,
-                id: receipt.id.to_string(),
+                receipt: PostgresReceipt { id, holder },
+                id: id.to_string(),
                 payload: row.get(1),
-                attempt: u32::try_from(receipt.attempt).unwrap_or(1),
+                attempt: u32::try_from(row.get::<i32, _>(2)).unwrap_or(1),
             }
         };
         Ok(rows.into_iter().map(delivery).collect())
@@ -271,7 +266,8 @@ impl PostgresQueue {
     async fn next(&self) -> Result<Option<Duration>, QueueError> {
         let next = sqlx::query(NEXT).bind(&self.name).fetch_one(&self.pool);
         let wait: Option<f64> = self.done(next).await?.get("wait");
-        Ok(wait.map(|wait| Duration::try_from_secs_f64(wait.max(0.001)).unwrap_or(PATIENCE)))
+        Ok(wait
+            .map(|wait| Duration::try_from_secs_f64(wait.max(0.001)).unwrap_or(STATEMENT_TIMEOUT)))
     }
 
     /// A settling statement: it has to find the job.
@@ -296,8 +292,15 @@ async fn notified(listener: &mut PgListener, queue: &str) -> Result<(), sqlx::Er
     Ok(())
 }
 
-fn columns(jobs: &[PostgresReceipt]) -> (Vec<i64>, Vec<i32>) {
-    jobs.iter().map(|job| (job.id, job.attempt)).unzip()
+fn columns(jobs: &[PostgresReceipt]) -> (Vec<i64>, Vec<i64>) {
+    jobs.iter().map(|job| (job.id, job.holder)).unzip()
+}
+
+/// Names a fetch, unlike any other of any process. Zero is no holder.
+fn holder() -> i64 {
+    use std::hash::{BuildHasher, RandomState};
+    // The hasher's keys are random and differ each time.
+    RandomState::new().hash_one(0).cast_signed() | 1
 }
 
 impl Queue for PostgresQueue {
@@ -351,30 +354,27 @@ impl Queue for PostgresQueue {
     async fn ack(&self, job: &PostgresReceipt) -> Result<(), QueueError> {
         let ack = sqlx::query(ACK)
             .bind(job.id)
-            .bind(self.holder)
-            .bind(job.attempt)
+            .bind(job.holder)
             .execute(&self.pool);
         self.settled(async { Ok(ack.await?.rows_affected() == 1) })
             .await
     }
 
     async fn extend(&self, jobs: &[PostgresReceipt]) -> Result<(), QueueError> {
-        let (ids, attempts) = columns(jobs);
+        let (ids, holders) = columns(jobs);
         let extend = sqlx::query(EXTEND)
             .bind(ids)
-            .bind(self.holder)
-            .bind(attempts)
+            .bind(holders)
             .bind(self.lease.as_secs_f64())
             .execute(&self.pool);
         self.done(extend).await.map(drop)
     }
 
     async fn give_back(&self, jobs: &[PostgresReceipt]) -> Result<(), QueueError> {
-        let (ids, attempts) = columns(jobs);
+        let (ids, holders) = columns(jobs);
         let give = sqlx::query(GIVE_BACK)
             .bind(ids)
-            .bind(self.holder)
-            .bind(attempts)
+            .bind(holders)
             .execute(&self.pool);
         self.done(give).await.map(drop)
     }
@@ -387,8 +387,7 @@ impl Queue for PostgresQueue {
     ) -> Result<(), QueueError> {
         let retry = sqlx::query(RETRY)
             .bind(job.id)
-            .bind(self.holder)
-            .bind(job.attempt)
+            .bind(job.holder)
             .bind(after.as_secs_f64())
             .bind(i32::from(!counted))
             .fetch_optional(&self.pool);
@@ -398,8 +397,7 @@ impl Queue for PostgresQueue {
     async fn bury(&self, job: &PostgresReceipt, reason: &str) -> Result<(), QueueError> {
         let bury = sqlx::query(BURY)
             .bind(job.id)
-            .bind(self.holder)
-            .bind(job.attempt)
+            .bind(job.holder)
             .bind(reason)
             .execute(&self.pool);
         self.settled(async { Ok(bury.await?.rows_affected() == 1) })
@@ -415,7 +413,6 @@ impl Clone for PostgresQueue {
             server: self.server.clone(),
             pool: self.pool.clone(),
             lease: self.lease,
-            holder: self.holder,
             listener: Mutex::new(None),
         }
     }

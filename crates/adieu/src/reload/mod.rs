@@ -1,32 +1,37 @@
 //! Reload: everything that can be loaded anew is, as one transaction, while the service runs.
 //!
-//! Every source loads, without effect; every check looks; every part that asked applies, in the order of
+//! Every source loads, without effect; every check looks; every component that asked applies, in the order of
 //! registration. If one of them refuses, those before it take back what they did, last first, and nothing has
 //! changed. Only then are the new values shown to those who watch, in one sweep that cannot fail.
+//! [`App::reload`](crate::App::reload) adds a source.
 
 #[cfg(all(target_os = "linux", feature = "watch"))]
-mod lookout;
+mod file_watch;
+#[cfg(all(target_os = "linux", feature = "watch"))]
+mod inotify;
 mod source;
 mod transaction;
-#[cfg(all(target_os = "linux", feature = "watch"))]
-mod watch;
-mod watched;
+mod value;
 
+use std::fmt::{self, Write};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use crate::core::{Core, Message};
 use crate::error::{Error, Failure};
 use crate::report::Notice;
-use crate::spawn;
-use crate::stop::Stop;
+use crate::runtime::extension::Extension;
+use crate::runtime::shared::ServiceShared;
+use crate::runtime::spawn;
+use crate::runtime::stop::Stop;
+use crate::signal::Signal;
+use crate::util::duration::show;
 
-pub(crate) use source::{Proposal, Source, Step};
 #[cfg(all(target_os = "linux", feature = "watch"))]
-pub use watch::FileWatch;
-pub use watched::{ReloadPart, Watched};
+pub use file_watch::FileWatch;
+pub(crate) use source::{Source, StagedValue, Step};
+pub use value::{ReloadBuilder, Reloadable};
 
 use transaction::{Verdict, transact};
 
@@ -59,6 +64,42 @@ pub(crate) struct Reloaded {
     pub(crate) applied: u64,
     pub(crate) refused: u64,
     pub(crate) last: Option<Last>,
+}
+
+impl Extension for Reloads {
+    /// Without anything to reload, SIGHUP stops the service.
+    fn on_signal(&self, core: &Arc<ServiceShared>, signal: Signal) -> bool {
+        let is_ours = signal == Signal::Hangup && self.is_wanted();
+        if is_ours {
+            request(core);
+        }
+        is_ours
+    }
+
+    fn write_status(&self, f: &mut String) -> fmt::Result {
+        let Some(reloads) = self.summary() else {
+            return Ok(());
+        };
+        write!(f, "  reload  {}: ", reloads.sources.join(", "))?;
+        write!(
+            f,
+            "{}× applied, {}× refused",
+            reloads.applied, reloads.refused
+        )?;
+        match reloads.last.and_then(|last| Some((last.at, last.refused?))) {
+            Some((at, (part, failure))) => {
+                let age = show(at.elapsed());
+                writeln!(f, "; {age} ago refused by {part}: {failure}")
+            }
+            None => writeln!(f),
+        }
+    }
+}
+
+impl ServiceShared {
+    pub(crate) fn reloads(&self) -> &Reloads {
+        self.extensions.get()
+    }
 }
 
 impl Reloads {
@@ -122,8 +163,8 @@ fn names(sources: &[Arc<dyn Source>]) -> Vec<Arc<str>> {
 
 /// Reloads soon, as tracked work: a stop waits until it is done, or taken back. Nothing happens while stopping.
 #[track_caller]
-pub(crate) fn request(core: &Arc<Core>) {
-    if core.announced.is_open() || !core.reloads.begin() {
+pub(crate) fn request(core: &Arc<ServiceShared>) {
+    if core.announced.is_open() || !core.reloads().begin() {
         return;
     }
     let stop = Stop::new(Arc::clone(core));
@@ -131,9 +172,9 @@ pub(crate) fn request(core: &Arc<Core>) {
         let stop = stop.clone();
         async move {
             // What `setup` is about to register belongs to it.
-            while stop.until(stop.core.running.pass()).await.is_some() {
+            while stop.until(stop.core.running.wait()).await.is_some() {
                 reload_once(&stop).await;
-                if !stop.core.reloads.goes_on() {
+                if !stop.core.reloads().goes_on() {
                     return;
                 }
             }
@@ -145,10 +186,12 @@ pub(crate) fn request(core: &Arc<Core>) {
 
 async fn reload_once(stop: &Stop) {
     let core = &stop.core;
-    let sources = core.reloads.state().sources.clone();
-    core.inbox.push(Message::Reloading);
+    let sources = core.reloads().state().sources.clone();
+    for extension in core.extensions.iter() {
+        extension.on_reload_started();
+    }
     let verdict = transact(stop, &sources).await;
-    let mut state = core.reloads.state();
+    let mut state = core.reloads().state();
     let notice = match verdict {
         Verdict::Applied => {
             state.applied += 1;

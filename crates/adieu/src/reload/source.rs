@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::component::BoxFuture;
 use crate::error::BoxError;
+use crate::runtime::ending::BoxFuture;
 
 /// Something that can be loaded anew.
 pub(crate) trait Source: Send + Sync {
     fn name(&self) -> &Arc<str>;
 
     /// Loads, with no effect on anybody. May be dropped at any await.
-    fn load(self: Arc<Self>) -> BoxFuture<Result<Box<dyn Proposal>, BoxError>>;
+    fn load(self: Arc<Self>) -> BoxFuture<Result<Box<dyn StagedValue>, BoxError>>;
 }
 
 /// What was loaded and is not in force yet.
-pub(crate) trait Proposal: Send {
+pub(crate) trait StagedValue: Send {
     /// Looks at it, and says who refuses it.
     fn check(&self) -> Result<(), (Arc<str>, BoxError)> {
         Ok(())
@@ -29,11 +29,11 @@ pub(crate) trait Proposal: Send {
     fn commit(self: Box<Self>);
 }
 
-type Move = Box<dyn FnOnce() -> BoxFuture<Result<(), BoxError>> + Send>;
+type BoxedStep = Box<dyn FnOnce() -> BoxFuture<Result<(), BoxError>> + Send>;
 
 /// What one part does, and how it takes it back.
 pub(crate) struct Step {
     pub(crate) name: Arc<str>,
-    pub(crate) apply: Move,
-    pub(crate) undo: Move,
+    pub(crate) apply: BoxedStep,
+    pub(crate) undo: BoxedStep,
 }

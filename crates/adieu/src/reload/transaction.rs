@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Proposal, Source, Step};
-use crate::component::BoxFuture;
+use super::{Source, StagedValue, Step};
 use crate::error::{BoxError, Failure};
-use crate::panics::{self, Caught};
 use crate::report::Notice;
-use crate::stop::Stop;
+use crate::runtime::ending::BoxFuture;
+use crate::runtime::stop::Stop;
+use crate::util::panics::{self, CatchUnwind};
 
 /// How long one load, or one part's step, may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -31,18 +31,18 @@ fn refused(part: Arc<str>, failure: Failure) -> Verdict {
 
 /// Cancelled only by the end of the drain, when nobody is left to see how far it came.
 pub(super) async fn transact(stop: &Stop, sources: &[Arc<dyn Source>]) -> Verdict {
-    let mut proposals = Vec::new();
+    let mut staged_values = Vec::new();
     for source in sources {
         let loading = attempt(|| Arc::clone(source).load());
         // Loading has no effect, so a stop drops it at once.
         match stop.until(loading).await {
             None => return Verdict::Stopped,
-            Some(Ok(proposal)) => proposals.push(proposal),
+            Some(Ok(staged)) => staged_values.push(staged),
             Some(Err(failure)) => return refused(Arc::clone(source.name()), failure),
         }
     }
-    for (proposal, source) in proposals.iter().zip(sources) {
-        match catch_unwind(AssertUnwindSafe(|| proposal.check())) {
+    for (staged, source) in staged_values.iter().zip(sources) {
+        match catch_unwind(AssertUnwindSafe(|| staged.check())) {
             Ok(Ok(())) => {}
             Ok(Err((part, error))) => return refused(part, Failure::from_error(&*error)),
             Err(payload) => {
@@ -51,7 +51,7 @@ pub(super) async fn transact(stop: &Stop, sources: &[Arc<dyn Source>]) -> Verdic
             }
         }
     }
-    let steps = proposals.iter().flat_map(|proposal| proposal.steps());
+    let steps = staged_values.iter().flat_map(|staged| staged.steps());
     let mut done = Vec::new();
     for Step { name, apply, undo } in steps.collect::<Vec<_>>() {
         let begun = if stop.is_requested() {
@@ -69,11 +69,13 @@ pub(super) async fn transact(stop: &Stop, sources: &[Arc<dyn Source>]) -> Verdic
             }
         }
     }
-    proposals.into_iter().for_each(<dyn Proposal>::commit_boxed);
+    staged_values
+        .into_iter()
+        .for_each(<dyn StagedValue>::commit_boxed);
     Verdict::Applied
 }
 
-impl dyn Proposal {
+impl dyn StagedValue {
     fn commit_boxed(self: Box<Self>) {
         self.commit();
     }
@@ -98,7 +100,7 @@ async fn attempt<T, F>(begin: impl FnOnce() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, BoxError>>,
 {
-    let work = Caught::new(async move { begin().await });
+    let work = CatchUnwind::new(async move { begin().await });
     match tokio::time::timeout(LIMIT, work).await {
         Ok(Ok(Ok(value))) => Ok(value),
         Ok(Ok(Err(error))) => Err(Failure::from_error(&*error)),
@@ -106,7 +108,7 @@ where
         Err(_) => Err(Failure {
             causes: vec![format!(
                 "it took longer than {}",
-                crate::duration::show(LIMIT)
+                crate::util::duration::show(LIMIT)
             )],
             panicked_at: None,
         }),

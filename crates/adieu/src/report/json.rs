@@ -1,14 +1,17 @@
 //! The report for machines: one versioned JSON object, and its way into a file.
 
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Value, json};
 
+use super::file;
 use super::notice::Notice;
-use super::summary::{Loss, PartReport, PhaseReport, Report};
+use super::report::{ComponentReport, LostWork, PhaseReport, Report};
+use crate::util::printable::is_hidden;
 
 /// Fields may be added under one version; a change of meaning makes a new one.
 const VERSION: u32 = 1;
@@ -17,6 +20,55 @@ pub(crate) fn millis(duration: Duration) -> Value {
     // Microseconds matter for phases that take none of them; more digits are noise.
     let micros = u32::try_from(duration.as_micros()).map_or(duration.as_micros() as f64, f64::from);
     json!(micros / 1_000.0)
+}
+
+/// JSON on lines of its own, with an end. What would do something to a terminal is escaped, and means the same.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut text = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut text, Escaping(PrettyFormatter::new()));
+    // Writing to memory cannot fail, and a value has no key that is no string.
+    let _ = value.serialize(&mut serializer);
+    text.push(b'\n');
+    String::from_utf8(text).unwrap_or_default()
+}
+
+struct Escaping(PrettyFormatter<'static>);
+
+macro_rules! as_pretty {
+    ($($method:ident($($argument:ident: $type:ty),*);)*) => {
+        $(fn $method<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $type)*) -> io::Result<()> {
+            self.0.$method(writer $(, $argument)*)
+        })*
+    };
+}
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        to: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        let mut rest = text;
+        while let Some(at) = rest.find(is_hidden) {
+            to.write_all(&rest.as_bytes()[..at])?;
+            let found = rest[at..].chars().next().unwrap_or_default();
+            write!(to, "\\u{:04x}", u32::from(found))?;
+            rest = &rest[at + found.len_utf8()..];
+        }
+        to.write_all(rest.as_bytes())
+    }
+
+    as_pretty! {
+        begin_array();
+        end_array();
+        begin_array_value(first: bool);
+        end_array_value();
+        begin_object();
+        end_object();
+        begin_object_key(first: bool);
+        begin_object_value();
+        end_object_value();
+    }
 }
 
 impl Report {
@@ -38,7 +90,7 @@ impl Report {
     /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
-        format!("{:#}\n", self.to_value())
+        pretty(&self.to_value())
     }
 
     pub(crate) fn to_value(&self) -> Value {
@@ -73,8 +125,9 @@ impl Report {
         value
     }
 
-    /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600.
-    /// A device or a pipe is written to as it is.
+    /// Writes the report so that a reader sees all of it or the file before, never a part; mode 0600. A link is replaced
+    /// and not followed. A pipe or a device is written to as it is, and so are `/dev/stdout` and its like; a pipe that no
+    /// process reads is an error.
     ///
     /// It is not forced to the disk: no process ends before its last system call does, so a disk that is slow to
     /// answer would hold the end up for longer than the grace period allows.
@@ -82,69 +135,17 @@ impl Report {
     /// # Errors
     /// If the file or its folder cannot be written to; [`Report::check_file`] says so beforehand.
     pub fn write_to(&self, path: &Path) -> io::Result<()> {
-        if is_special(path) {
-            let mut device = OpenOptions::new().write(true).open(path)?;
-            return device.write_all(self.to_json().as_bytes());
-        }
-        let beside = beside(path);
-        let written = create_private(&beside)
-            .and_then(|mut file| file.write_all(self.to_json().as_bytes()))
-            .and_then(|()| fs::rename(&beside, path));
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written
+        file::write(path, self.to_json().as_bytes())
     }
-}
 
-impl Report {
-    /// Finds out at the start whether a report can be [written](Self::write_to) there at the end.
+    /// Finds out at the start whether a report can be [written](Self::write_to) there at the end. Nothing that is there
+    /// is changed.
     ///
     /// # Errors
     /// If it cannot.
     pub fn check_file(path: &Path) -> io::Result<()> {
-        check_writable(path)
+        file::check(path)
     }
-}
-
-pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "it is a directory",
-        ));
-    }
-    if path.file_name().is_none() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it has no file name",
-        ));
-    }
-    if is_special(path) {
-        return Ok(());
-    }
-    let beside = beside(path);
-    create_private(&beside)?;
-    fs::remove_file(&beside)
-}
-
-/// Whether there is something that must not be replaced by a file: `/dev/stdout`, a named pipe.
-fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| !found.is_file())
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
-}
-
-fn create_private(path: &Path) -> io::Result<fs::File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 fn phase(phase: &PhaseReport) -> Value {
@@ -156,7 +157,7 @@ fn phase(phase: &PhaseReport) -> Value {
     })
 }
 
-fn part(part: &PartReport) -> Value {
+fn part(part: &ComponentReport) -> Value {
     json!({
         "name": part.name,
         "kind": part.kind.name(),
@@ -171,7 +172,7 @@ fn part(part: &PartReport) -> Value {
     })
 }
 
-fn loss(loss: &Loss) -> Value {
+fn loss(loss: &LostWork) -> Value {
     json!({
         "name": loss.name,
         "outcome": loss.outcome.name(),
@@ -183,8 +184,8 @@ fn loss(loss: &Loss) -> Value {
     })
 }
 
-fn state(outcome: crate::lifecycle::Outcome, blocking: bool) -> Option<&'static str> {
-    (outcome == crate::lifecycle::Outcome::Abandoned).then_some(if blocking {
+fn state(outcome: adieu_lifecycle::Outcome, blocking: bool) -> Option<&'static str> {
+    (outcome == adieu_lifecycle::Outcome::Abandoned).then_some(if blocking {
         "blocking"
     } else {
         "waiting"
@@ -211,11 +212,13 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": outcome.name(), "part": &**part, "kind": kind.name()})
         }
+        Notice::SetupFailed { failure } => json!({"event": "setup failed", "failure": failure}),
         Notice::Restarting {
             part,
             restarts,
             delay,
             failure,
+            ..
         } => {
             json!({"event": "restarting", "part": &**part, "restarts": restarts, "delay_ms": millis(*delay), "failure": failure})
         }
@@ -271,6 +274,7 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": "grace too long", "platform": platform.name(), "grace_ms": millis(*grace), "kills_after_ms": millis(*kills_after)})
         }
+        Notice::PanicAborts => json!({"event": "panic aborts"}),
         Notice::GraceCut {
             signal,
             grace,

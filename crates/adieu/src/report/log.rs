@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
-use crate::duration::show;
-use crate::lifecycle::Outcome;
+use adieu_lifecycle::Outcome;
+
+use crate::util::duration::show;
+use crate::util::printable::one_line;
 
 use super::notice::Notice;
 
@@ -47,6 +49,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             info,
             service = service,
             part = part,
+            kind = kind,
             "closing {} {}",
             kind,
             part
@@ -58,13 +61,17 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             place,
             failure,
             blocking,
+            ..
         } => match (outcome, failure) {
             (Outcome::Failed, Some(failure)) => {
                 say!(
                     warn,
                     service = service,
                     part = part,
+                    kind = kind,
+                    outcome = outcome,
                     place = place,
+                    failure = failure,
                     "{} {} failed: {} (made at {})",
                     kind,
                     part,
@@ -82,6 +89,8 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                     warn,
                     service = service,
                     part = part,
+                    kind = kind,
+                    outcome = outcome,
                     place = place,
                     "{} {} abandoned, {} (made at {})",
                     kind,
@@ -95,6 +104,8 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                     warn,
                     service = service,
                     part = part,
+                    kind = kind,
+                    outcome = outcome,
                     place = place,
                     "{} {} {} (made at {})",
                     kind,
@@ -107,14 +118,25 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 info,
                 service = service,
                 part = part,
+                kind = kind,
+                outcome = outcome,
+                place = place,
                 "{} {} {}",
                 kind,
                 part,
                 outcome
             ),
         },
+        Notice::SetupFailed { failure } => say!(
+            warn,
+            service = service,
+            failure = failure,
+            "setup failed: {}",
+            failure
+        ),
         Notice::Restarting {
             part,
+            place,
             restarts,
             delay,
             failure,
@@ -123,6 +145,8 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 warn,
                 service = service,
                 part = part,
+                place = place,
+                failure = failure,
                 "task {} failed: {}; start number {} in {}",
                 part,
                 failure,
@@ -140,6 +164,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 service = service,
                 task = task,
                 place = place,
+                failure = failure,
                 "task {} failed: {} (spawned at {})",
                 task,
                 failure,
@@ -217,6 +242,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             part = part,
+            failure = failure,
             "reload refused by {}, all is as before: {}",
             part,
             failure
@@ -225,6 +251,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             part = part,
+            failure = failure,
             "{} could not take back its part of a refused reload: {}",
             part,
             failure
@@ -233,6 +260,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             job = job,
+            failure = failure,
             "a run of {} failed: {}",
             job,
             failure
@@ -241,6 +269,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             signal = signal,
+            failure = failure,
             "the handler of {} failed: {}",
             signal,
             failure
@@ -249,7 +278,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             address = address,
-            "the admin port on {} can be reached from other machines and asks nobody who they are; listen on \
+            "the admin port on {} is reachable from other machines and has no authentication; listen on \
              127.0.0.1, or say `.exposed()` if it is meant so",
             address
         ),
@@ -264,6 +293,12 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             "{}",
             crate::platform::too_long(*platform, *grace, *kills_after)
         ),
+        Notice::PanicAborts => say!(
+            warn,
+            service = service,
+            "built with panic = \"abort\": a panic in any task or request ends the process at once, without a stop \
+             and without a report; leave it out of the profile in Cargo.toml"
+        ),
         Notice::GraceCut {
             signal,
             grace,
@@ -272,7 +307,7 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             warn,
             service = service,
             signal = signal.name(),
-            "{} later the process is ended from outside: this stop has {} and not {}",
+            "Windows ends the process in {}: the grace period is {} instead of {}",
             show(*kills_after),
             show(crate::platform::usable(*kills_after)),
             show(*grace)
@@ -301,23 +336,23 @@ pub(crate) fn log(service: &str, notice: &Notice) {
             service = service,
             "descriptor {} (`{}`) was handed to the service, and nothing in `setup` listens by that name: closed",
             descriptor,
-            name
+            one_line(name)
         ),
         Notice::HandOffBegun { pid, command } => say!(
             info,
             service = service,
             "handing over to process {}: {}",
             pid,
-            command
+            one_line(command)
         ),
         Notice::HandOffFailed { why } => say!(
             warn,
             service = service,
             "the hand-off failed, and this process goes on: {}",
-            why
+            one_line(why)
         ),
         Notice::HandOffRefused { why } => {
-            say!(warn, service = service, "no hand-off: {}", why);
+            say!(warn, service = service, "no hand-off: {}", one_line(why));
         }
         Notice::HandedOver { pid } => {
             say!(info, service = service, "handed over to process {}", pid);

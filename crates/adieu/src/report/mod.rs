@@ -1,25 +1,33 @@
-//! What is said about a life: typed notices while it lasts, one total report at its end.
+//! What is said about a service: typed notices while it runs, one [`Report`] at its end, and the exit code.
 
-#[cfg(feature = "net")]
-mod aside;
-mod condition;
-mod herald;
+mod builder;
+mod component_status;
+mod deferred_log;
+mod file;
 mod json;
-mod ledger;
 mod log;
+pub(crate) mod lost_work;
 mod notice;
-mod status;
-mod summary;
+#[expect(clippy::module_inception, reason = "the type that the folder is about")]
+mod report;
+mod sink;
+mod snapshot;
 mod text;
+mod unhandled;
+pub(crate) mod writer;
 
-#[cfg(feature = "net")]
-pub(crate) use aside::{Aside, Asides};
+#[doc(inline)]
+pub use adieu_lifecycle::{Cause, Exit, Outcome, Phase};
+pub(crate) use builder::ReportBuilder;
+pub(crate) use component_status::ComponentStatus;
+pub(crate) use deferred_log::{DeferredLog, DeferredLogs};
 #[cfg(feature = "admin")]
-pub(crate) use condition::Condition;
-pub(crate) use herald::{Herald, Listener, Voice};
-pub(crate) use json::check_writable;
-#[cfg(feature = "admin")]
-pub(crate) use json::millis;
-pub(crate) use ledger::Ledger;
-pub use notice::{Notice, PartKind};
-pub use summary::{Blocked, Loss, PartReport, PhaseReport, Report};
+pub(crate) use json::{millis, pretty};
+pub use notice::{ComponentKind, Notice};
+#[doc(no_inline)]
+pub use report::Report;
+pub use report::{Blocked, ComponentReport, LostWork, PhaseReport};
+pub(crate) use sink::{Listener, NoticeSink, SinkHandle};
+pub(crate) use snapshot::{ComponentSnapshot, Snapshot};
+pub use unhandled::{AfterFailure, Unhandled};
+pub use writer::PrintReport;

@@ -5,15 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adieu_lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role, StopSignal};
+
 use crate::error::Failure;
-use crate::hear::Signal;
-use crate::lifecycle::{Cause, Exit, Moment, Outcome, Phase, Role, StopSignal};
 use crate::platform::Platform;
+use crate::signal::Signal;
 
 /// What kind of part this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum PartKind {
+pub enum ComponentKind {
     /// Opened at start, closed at the end.
     Resource,
     /// A task of the service.
@@ -40,7 +41,7 @@ pub enum PartKind {
     Admin,
 }
 
-impl PartKind {
+impl ComponentKind {
     pub(crate) const fn role(self) -> Role {
         match self {
             // A port is no part that a stop knows of; nothing registers one.
@@ -59,7 +60,6 @@ impl PartKind {
     }
 
     /// Whether clients come to it.
-    #[cfg(feature = "admin")]
     pub(crate) const fn is_server(self) -> bool {
         matches!(self, Self::Tcp | Self::Http)
     }
@@ -84,7 +84,7 @@ impl PartKind {
     }
 }
 
-impl fmt::Display for PartKind {
+impl fmt::Display for ComponentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -123,14 +123,14 @@ pub enum Notice {
         /// Its name.
         part: Arc<str>,
         /// Resource or hook.
-        kind: PartKind,
+        kind: ComponentKind,
     },
     /// A part has its outcome.
     Settled {
         /// Its name.
         part: Arc<str>,
         /// What it is.
-        kind: PartKind,
+        kind: ComponentKind,
         /// How it ended.
         outcome: Outcome,
         /// Where in the source it was made.
@@ -139,11 +139,20 @@ pub enum Notice {
         failure: Option<Failure>,
         /// For what was abandoned: whether it blocked its thread (else it was waiting).
         blocking: bool,
+        /// For what failed: whether the service goes on without it (else it stops, or was stopping).
+        goes_on: bool,
+    },
+    /// `setup` returned an error, panicked, or asked for something impossible.
+    SetupFailed {
+        /// What went wrong.
+        failure: Failure,
     },
     /// A task failed and will be started again.
     Restarting {
         /// Its name.
         part: Arc<str>,
+        /// Where in the source it was made.
+        place: String,
         /// How often it was started again, this one included.
         restarts: u32,
         /// How long from now.
@@ -238,6 +247,8 @@ pub enum Notice {
         /// After how long it kills.
         kills_after: Duration,
     },
+    /// The program was built with `panic = "abort"`: one panic ends the process, without a stop.
+    PanicAborts,
     /// Whoever asked for the end kills before the whole grace is over: the stop takes less time than was set.
     GraceCut {
         /// How it was asked for.

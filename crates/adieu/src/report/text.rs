@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::summary::{PartReport, PhaseReport, Report};
-use crate::duration::show;
-use crate::lifecycle::Outcome;
+use adieu_lifecycle::Outcome;
+
+use super::report::{ComponentReport, PhaseReport, Report};
+use crate::util::duration::show;
+use crate::util::printable::one_line;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +102,7 @@ impl Report {
     }
 }
 
-fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fmt::Result {
+fn part_lines(f: &mut fmt::Formatter<'_>, part: &ComponentReport, width: usize) -> fmt::Result {
     let state = state(part.outcome, part.blocking);
     let (kind, name, outcome) = (part.kind, &part.name, part.outcome);
     write!(f, "  {kind:<11} {name:<width$}  {outcome}{state}")?;
@@ -118,7 +120,7 @@ fn part_lines(f: &mut fmt::Formatter<'_>, part: &PartReport, width: usize) -> fm
     }
     writeln!(f)?;
     for note in &part.notes {
-        writeln!(f, "  {:<11} {:<width$}  · {note}", "", "")?;
+        writeln!(f, "  {:<11} {:<width$}  · {}", "", "", one_line(note))?;
     }
     match &part.failure {
         Some(failure) => writeln!(f, "  {:<11} {:<width$}  └ {failure}", "", ""),

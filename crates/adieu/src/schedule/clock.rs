@@ -10,7 +10,7 @@ use std::{sync::Mutex, sync::PoisonError, time::Duration};
 
 use tokio::time::Instant;
 
-use super::tick::Tick;
+use super::timestamp::Timestamp;
 
 /// Where the time comes from.
 #[derive(Default)]
@@ -19,37 +19,38 @@ pub(crate) enum Clock {
     System,
     /// In a rehearsal: the runtime's clock, which is paused, from a moment on.
     #[cfg(feature = "testing")]
-    Played(Played),
+    Test(TestClock),
 }
 
 #[cfg(feature = "testing")]
-pub(crate) struct Played {
-    set: Mutex<(Instant, Tick)>,
+pub(crate) struct TestClock {
+    set: Mutex<(Instant, Timestamp)>,
     changed: tokio::sync::Notify,
 }
 
 #[cfg(feature = "testing")]
-impl Played {
+impl TestClock {
     /// From the beginning of the year 2000 on.
     pub(crate) fn new() -> Self {
         Self {
-            set: Mutex::new((Instant::now(), Tick(946_684_800_000_000_000))),
+            set: Mutex::new((Instant::now(), Timestamp(946_684_800_000_000_000))),
             changed: tokio::sync::Notify::new(),
         }
     }
 
     /// Sets the clock on the wall.
     pub(crate) fn set(&self, to: SystemTime) {
-        *self.set.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), Tick::of(to));
+        *self.set.lock().unwrap_or_else(PoisonError::into_inner) =
+            (Instant::now(), Timestamp::of(to));
         self.changed.notify_waiters();
     }
 
-    fn now(&self) -> Tick {
-        let (at, tick) = *self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        tick.plus(at.elapsed())
+    fn now(&self) -> Timestamp {
+        let (at, moment) = *self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        moment.plus(at.elapsed())
     }
 
-    async fn wait(&self, until: Tick) {
+    async fn wait(&self, until: Timestamp) {
         let changed = self.changed.notified();
         // Rounded up: the runtime's timers know milliseconds, and to wake too early is to wake twice.
         let nap = until.since(self.now()) + Duration::from_millis(1);
@@ -58,22 +59,22 @@ impl Played {
 }
 
 impl Clock {
-    pub(crate) fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Timestamp {
         match self {
-            Self::System => Tick::of(SystemTime::now()),
+            Self::System => Timestamp::of(SystemTime::now()),
             #[cfg(feature = "testing")]
-            Self::Played(played) => played.now(),
+            Self::Test(played) => played.now(),
         }
     }
 }
 
 /// Waits for moments of one clock.
-pub(crate) struct Alarm {
+pub(crate) struct WallClockTimer {
     #[cfg(target_os = "linux")]
     timer: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
 }
 
-impl Alarm {
+impl WallClockTimer {
     pub(crate) fn new() -> Self {
         Self {
             #[cfg(target_os = "linux")]
@@ -84,13 +85,13 @@ impl Alarm {
     /// Completes at this moment, or earlier: look at the clock. For ever, if there is none.
     ///
     /// Cancel-safe: nothing is lost but the waiting.
-    pub(crate) async fn wait(&self, clock: &Clock, until: Option<Tick>) {
+    pub(crate) async fn wait(&self, clock: &Clock, until: Option<Timestamp>) {
         let Some(until) = until else {
             return std::future::pending().await;
         };
         match clock {
             #[cfg(feature = "testing")]
-            Clock::Played(played) => played.wait(until).await,
+            Clock::Test(played) => played.wait(until).await,
             Clock::System => {
                 #[cfg(target_os = "linux")]
                 if let Some(timer) = &self.timer
@@ -115,8 +116,8 @@ mod linux {
     };
     use tokio::io::unix::AsyncFd;
 
-    use super::Tick;
-    use crate::{panics, sys};
+    use super::Timestamp;
+    use crate::util::{panics, sys};
 
     /// None where there are no descriptors left, or the runtime has its I/O disabled.
     pub(super) fn timer() -> Option<AsyncFd<OwnedFd>> {
@@ -127,7 +128,7 @@ mod linux {
     }
 
     /// Ends at the moment, or with the clock being set; which of the two, the clock tells.
-    pub(super) async fn wait(timer: &AsyncFd<OwnedFd>, until: Tick) -> io::Result<()> {
+    pub(super) async fn wait(timer: &AsyncFd<OwnedFd>, until: Timestamp) -> io::Result<()> {
         // Zero would mean never.
         let nanos = until.0.max(1);
         let spec = Itimerspec {
@@ -159,40 +160,40 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(30);
 
-    fn soon() -> Tick {
+    fn soon() -> Timestamp {
         Clock::System.now().plus(SOON)
     }
 
     /// On a paused clock of the runtime a sleep is over at once, and only the kernel's timer waits for the moment.
     #[tokio::test(start_paused = true)]
     async fn the_kernel_s_timer_waits_for_the_wall_clock() {
-        let alarm = Alarm::new();
-        assert!(alarm.timer.is_some());
+        let timer = WallClockTimer::new();
+        assert!(timer.timer.is_some());
         for _ in 0..3 {
             let until = soon();
-            alarm.wait(&Clock::System, Some(until)).await;
+            timer.wait(&Clock::System, Some(until)).await;
             assert!(Clock::System.now() >= until);
         }
     }
 
     #[tokio::test]
     async fn a_wait_that_is_given_up_is_forgotten() {
-        let alarm = Alarm::new();
+        let timer = WallClockTimer::new();
         let far = Clock::System.now().plus(Duration::from_secs(3_600));
-        let given_up = tokio::time::timeout(SOON, alarm.wait(&Clock::System, Some(far))).await;
+        let given_up = tokio::time::timeout(SOON, timer.wait(&Clock::System, Some(far))).await;
         assert!(given_up.is_err());
         // Sooner than what it was set to before.
-        alarm.wait(&Clock::System, Some(soon())).await;
+        timer.wait(&Clock::System, Some(soon())).await;
         // And not at once, because it has fired before.
-        let again = tokio::time::timeout(SOON, alarm.wait(&Clock::System, Some(far))).await;
+        let again = tokio::time::timeout(SOON, timer.wait(&Clock::System, Some(far))).await;
         assert!(again.is_err());
     }
 
     #[tokio::test]
     async fn a_moment_that_has_passed_does_not_wait() {
-        let alarm = Alarm::new();
-        for past in [Tick(-1), Tick(0), Clock::System.now()] {
-            alarm.wait(&Clock::System, Some(past)).await;
+        let timer = WallClockTimer::new();
+        for past in [Timestamp(-1), Timestamp(0), Clock::System.now()] {
+            timer.wait(&Clock::System, Some(past)).await;
         }
     }
 
@@ -203,9 +204,9 @@ mod tests {
             .build()
             .expect("a runtime");
         runtime.block_on(async {
-            let alarm = Alarm::new();
-            assert!(alarm.timer.is_none());
-            alarm.wait(&Clock::System, Some(soon())).await;
+            let timer = WallClockTimer::new();
+            assert!(timer.timer.is_none());
+            timer.wait(&Clock::System, Some(soon())).await;
         });
     }
 }

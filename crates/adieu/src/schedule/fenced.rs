@@ -9,29 +9,29 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::lease::Record;
-use crate::store::{State, StoreError, Version};
+use super::lease::ScheduleRecord;
+use crate::state::{State, StoreError, Version};
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Stamped<T> {
+pub(super) struct FencedValue<T> {
     fence: u64,
     value: Option<T>,
 }
 
-/// State that only the run with the lease can change. Made by [`Run::state`](crate::Run::state).
+/// State that only the run with the lease can change. Made by [`Run::state`](crate::schedule::Run::state).
 ///
 /// A run that was paused and whose lease another replica has taken meanwhile gets an error from every call; what the
 /// other one has seen and written stays as it is.
 pub struct Fenced<T> {
-    state: State<Stamped<T>>,
-    lease: Option<State<Record>>,
+    state: State<FencedValue<T>>,
+    lease: Option<State<ScheduleRecord>>,
     token: u64,
 }
 
 impl<T> Fenced<T> {
     pub(super) const fn new(
-        state: State<Stamped<T>>,
-        lease: Option<State<Record>>,
+        state: State<FencedValue<T>>,
+        lease: Option<State<ScheduleRecord>>,
         token: u64,
     ) -> Self {
         Self {
@@ -65,13 +65,13 @@ impl<T: Serialize + DeserializeOwned> Fenced<T> {
             if found.fence == self.token && version.is_some() {
                 return Ok(found.value);
             }
-            let stamped = Stamped {
+            let stamped = FencedValue {
                 fence: self.token,
                 value: found.value,
             };
             match self.replace(version, &stamped).await {
                 Ok(_) => return Ok(stamped.value),
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_conflict() || error.is_unknown() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -84,26 +84,29 @@ impl<T: Serialize + DeserializeOwned> Fenced<T> {
     /// # Errors
     /// The store is not available, or a later run has it: nothing was changed.
     pub async fn save(&self, value: T) -> Result<(), StoreError> {
-        let stamped = Stamped {
+        let stamped = FencedValue {
             fence: self.token,
             value: Some(value),
         };
         loop {
             let (version, _) = self.look().await?;
             match self.replace(version, &stamped).await {
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_conflict() || error.is_unknown() => {}
                 other => return other.map(drop),
             }
         }
     }
 
     /// What is there, if it and the lease are still this run's.
-    async fn look(&self) -> Result<(Option<Version>, Stamped<T>), StoreError> {
-        // In this order: whoever takes the lease after the second look changes the version that was seen in the first
+    async fn look(&self) -> Result<(Option<Version>, FencedValue<T>), StoreError> {
+        // In this order: a replica that takes the lease after the second look changes the version that was seen in the first
         // before it trusts the value.
-        let found = self.state.load().await?;
+        let found = self.state.load_quietly().await?;
         if let Some(lease) = &self.lease {
-            let given = lease.load().await?.map_or(0, |found| found.value.token);
+            let given = lease
+                .load_quietly()
+                .await?
+                .map_or(0, |found| found.value.token);
             if given != self.token {
                 return Err(self.overtaken(given));
             }
@@ -115,7 +118,7 @@ impl<T: Serialize + DeserializeOwned> Fenced<T> {
             Some(found) => (Some(found.version), found.value),
             None => {
                 let (fence, value) = (0, None);
-                (None, Stamped { fence, value })
+                (None, FencedValue { fence, value })
             }
         })
     }
@@ -123,7 +126,7 @@ impl<T: Serialize + DeserializeOwned> Fenced<T> {
     async fn replace(
         &self,
         found: Option<Version>,
-        stamped: &Stamped<T>,
+        stamped: &FencedValue<T>,
     ) -> Result<Version, StoreError> {
         match found {
             Some(version) => self.state.compare_and_swap(version, stamped).await,

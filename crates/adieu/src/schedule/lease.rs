@@ -1,7 +1,7 @@
 //! What is remembered of a schedule, and the lease by which one replica runs it.
 //!
 //! The lease is a document in the store, changed by compare-and-swap alone. It says who has it and until when, which
-//! token goes with it, and which moment was last done. A token is given once: whoever has a higher one came later.
+//! token goes with it, and which moment was last done. A token is given once: a run with a higher one came later.
 
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
@@ -12,32 +12,37 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::fenced::Fenced;
-use super::tick::Tick;
-use crate::store::{State, StoreError, StoreHandle, Version};
+use super::timestamp::Timestamp;
+use crate::state::{State, StoreError, StoreHandle, Version};
+use crate::util::duration::show;
 
 /// What the store knows of a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct ScheduleRecord {
     /// The last moment whose run has ended.
-    done: Option<Tick>,
+    done: Option<Timestamp>,
     /// The last token that was given.
     #[serde(default)]
     pub(super) token: u64,
-    /// Who has the lease, if anybody.
+    /// Which replica has the lease, if one has it.
     #[serde(default)]
     holder: Option<String>,
     /// Until when.
     #[serde(default)]
-    until: Option<Tick>,
+    until: Option<Timestamp>,
+    /// How long its lease is, in nanoseconds, each time it renews it: of two versions of a service, one may have another.
+    #[serde(default)]
+    term: u64,
 }
 
-/// The memory of one schedule.
-pub(super) struct Memory {
+/// The store of one schedule.
+pub(super) struct ScheduleStore {
     store: StoreHandle,
-    state: State<Record>,
+    state: State<ScheduleRecord>,
     lease: Option<Duration>,
     /// This schedule in this process, told from all others.
     me: Arc<str>,
@@ -45,9 +50,10 @@ pub(super) struct Memory {
 
 /// What came of asking for the lease.
 pub(super) enum Claim {
-    Won(Grip),
-    /// Somebody has it until then.
-    Held(Tick),
+    /// And what was wrong with what the store had, if anything was.
+    Won(LeaseGuard, Option<String>),
+    /// Another replica has it until then.
+    Held(Timestamp),
     /// This moment was run already.
     Done,
 }
@@ -61,7 +67,7 @@ fn me() -> Arc<str> {
     format!("{}-{:x}-{number}", std::process::id(), *RANDOM).into()
 }
 
-impl Memory {
+impl ScheduleStore {
     pub(super) fn new(store: StoreHandle, name: &str, lease: Option<Duration>) -> Self {
         Self {
             state: store.state(format!("schedule.{name}")),
@@ -75,16 +81,20 @@ impl Memory {
         self.lease.is_some()
     }
 
-    /// The last moment whose run has ended.
-    pub(super) async fn last(&self) -> Result<Option<Tick>, StoreError> {
-        Ok(self.state.load().await?.and_then(|found| found.value.done))
+    /// The last moment whose run has ended. Under a lease, one in the future is left for the claim to repair.
+    pub(super) async fn last(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let found = self.state.load_quietly().await?.map(|found| found.value);
+        let Some(lease) = self.lease else {
+            return Ok(found.and_then(|record| record.done));
+        };
+        Ok(found.and_then(|record| record.done.filter(|done| *done <= now.plus(lease))))
     }
 
     /// Remembers a run that has ended, without a lease.
-    pub(super) async fn note(&self, tick: Tick) -> Result<(), StoreError> {
-        let record = Record {
-            done: Some(tick),
-            ..Record::default()
+    pub(super) async fn note(&self, moment: Timestamp) -> Result<(), StoreError> {
+        let record = ScheduleRecord {
+            done: Some(moment),
+            ..ScheduleRecord::default()
         };
         self.state.save(&record).await.map(drop)
     }
@@ -94,14 +104,18 @@ impl Memory {
         Fenced::new(self.store.state(key.to_owned()), lease, token)
     }
 
-    async fn found(&self) -> Result<(Option<Version>, Record), StoreError> {
-        Ok(match self.state.load().await? {
+    async fn found(&self) -> Result<(Option<Version>, ScheduleRecord), StoreError> {
+        Ok(match self.state.load_quietly().await? {
             Some(found) => (Some(found.version), found.value),
-            None => (None, Record::default()),
+            None => (None, ScheduleRecord::default()),
         })
     }
 
-    async fn replace(&self, found: Option<Version>, new: &Record) -> Result<Version, StoreError> {
+    async fn replace(
+        &self,
+        found: Option<Version>,
+        new: &ScheduleRecord,
+    ) -> Result<Version, StoreError> {
         match found {
             Some(version) => self.state.compare_and_swap(version, new).await,
             None => self.state.create(new).await,
@@ -112,53 +126,101 @@ impl Memory {
     pub(super) async fn claim(
         self: &Arc<Self>,
         clock: &Clock,
-        tick: Tick,
+        moment: Timestamp,
     ) -> Result<Claim, StoreError> {
         let lease = self.lease.unwrap_or_default();
         loop {
             let (version, record) = self.found().await?;
-            if record.done >= Some(tick) {
+            let now = clock.now();
+            // Both times are by the clock of the replica that wrote them. A time that no right clock could have written is
+            // not waited for.
+            let mut wrong = None;
+            let mut done = record.done;
+            if let Some(future) = done.filter(|done| *done > now.plus(lease)) {
+                wrong = Some(in_the_future("was last done", future, now));
+                done = None;
+            }
+            if done >= Some(moment) {
                 return Ok(Claim::Done);
             }
-            let now = clock.now();
             let others = record.holder.as_ref().is_some_and(|it| **it != *self.me);
             if let Some(until) = record.until.filter(|until| others && *until > now) {
-                return Ok(Claim::Held(until));
+                let longest = lease.max(Duration::from_nanos(record.term)) * 2;
+                if until <= now.plus(longest) {
+                    return Ok(Claim::Held(until));
+                }
+                wrong = Some(in_the_future("is held by another replica", until, now));
             }
-            let until = now.plus(lease);
-            let ours = Record {
-                done: record.done,
+            let term = LeaseTerm::begin(clock, lease);
+            let ours = ScheduleRecord {
+                done,
                 token: record.token + 1,
                 holder: Some(self.me.to_string()),
-                until: Some(until),
+                until: Some(term.until),
+                term: nanos(lease),
             };
             match self.replace(version, &ours).await {
                 Ok(version) => {
-                    return Ok(Claim::Won(Grip {
-                        memory: Arc::clone(self),
+                    let lease_guard = LeaseGuard {
+                        store: Arc::clone(self),
                         lease,
-                        until: AtomicI64::new(until.0),
+                        term: Mutex::new(term),
                         written: Mutex::new((version, ours)),
-                    }));
+                    };
+                    return Ok(Claim::Won(lease_guard, wrong));
                 }
-                // Somebody was faster: look what they did.
-                Err(error) if error.is_conflict() => {}
+                // Another replica was faster: read what it wrote.
+                Err(error) if error.is_conflict() || error.is_unknown() => {}
                 Err(error) => return Err(error),
             }
         }
     }
 }
 
-/// A lease in the hand.
-pub(super) struct Grip {
-    memory: Arc<Memory>,
-    lease: Duration,
-    until: AtomicI64,
-    written: Mutex<(Version, Record)>,
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Grip {
-    fn written(&self) -> (Version, Record) {
+fn in_the_future(what: &str, then: Timestamp, now: Timestamp) -> String {
+    let ahead = show(then.since(now));
+    format!(
+        "the store says that it {what} at a time which is {ahead} ahead of this clock: the clock of a replica was wrong, \
+         or is wrong here; the time is not believed, and this replica runs it: compare the clocks"
+    )
+}
+
+/// How long a lease lasts, by two clocks. The wall clock is what other replicas go by, and may be set back; the other
+/// one never goes back, and stands still while the machine sleeps. The lease is over when it is by either.
+#[derive(Clone, Copy)]
+struct LeaseTerm {
+    until: Timestamp,
+    ends: Instant,
+}
+
+impl LeaseTerm {
+    /// From now on: to be called before the store is asked, whose answer may take long.
+    fn begin(clock: &Clock, lease: Duration) -> Self {
+        Self {
+            until: clock.now().plus(lease),
+            ends: Instant::now() + lease,
+        }
+    }
+
+    fn is_over(&self, clock: &Clock) -> bool {
+        clock.now() >= self.until || Instant::now() >= self.ends
+    }
+}
+
+/// A lease in the hand.
+pub(super) struct LeaseGuard {
+    store: Arc<ScheduleStore>,
+    lease: Duration,
+    term: Mutex<LeaseTerm>,
+    written: Mutex<(Version, ScheduleRecord)>,
+}
+
+impl LeaseGuard {
+    fn written(&self) -> (Version, ScheduleRecord) {
         self.written
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -169,12 +231,13 @@ impl Grip {
         self.written().1.token
     }
 
-    fn until(&self) -> Tick {
-        Tick(self.until.load(Ordering::Acquire))
+    fn is_over(&self, clock: &Clock) -> bool {
+        let term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
+        term.is_over(clock)
     }
 
     /// Does the work while the lease lasts, and renews it meanwhile. The work is not touched once the lease is over by
-    /// our own clock, as after a pause of the whole process: only a renewal lets it go on.
+    /// our own clocks, as after a pause of the whole process: only a renewal lets it go on.
     pub(super) async fn hold<T>(
         &self,
         clock: &Clock,
@@ -186,7 +249,7 @@ impl Grip {
                 return Poll::Ready(Err(LOST));
             }
             // The renewal under way wakes this task, whichever way it goes.
-            if clock.now() >= self.until() {
+            if self.is_over(clock) {
                 return Poll::Pending;
             }
             work.as_mut().poll(cx).map(Ok)
@@ -201,19 +264,20 @@ impl Grip {
         loop {
             tokio::time::sleep(pause).await;
             let (version, mut record) = self.written();
-            let until = clock.now().plus(self.lease);
-            record.until = Some(until);
-            let renewing = self.memory.state.compare_and_swap(version, &record);
-            // A whole lease for the answer: whoever has waited that long has lost it.
+            let term = LeaseTerm::begin(clock, self.lease);
+            record.until = Some(term.until);
+            record.term = nanos(self.lease);
+            let renewing = self.store.state.compare_and_swap(version, &record);
+            // A whole lease for the answer: after that it is lost.
             match tokio::time::timeout(self.lease, renewing).await {
                 Ok(Ok(version)) => {
                     *self.written.lock().unwrap_or_else(PoisonError::into_inner) =
                         (version, record);
-                    self.until.store(until.0, Ordering::Release);
+                    *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
                     pause = self.lease / 3;
                 }
-                Ok(Err(error)) if error.is_conflict() => return,
-                _ if clock.now() >= self.until() => return,
+                Ok(Err(error)) if error.is_conflict() || error.is_unknown() => return,
+                _ if self.is_over(clock) => return,
                 _ => pause = self.lease / 10,
             }
         }
@@ -222,24 +286,25 @@ impl Grip {
     /// Gives the lease back and writes down what was done, if anything was.
     ///
     /// Dropped half-way, it has happened or not; then the lease is over by itself.
-    pub(super) async fn release(&self, done: Option<Tick>) -> Result<(), StoreError> {
+    pub(super) async fn release(&self, done: Option<Timestamp>) -> Result<(), StoreError> {
         let token = self.token();
         loop {
-            let (version, record) = self.memory.found().await?;
+            let (version, record) = self.store.found().await?;
             if record.token != token {
                 return Err(StoreError::refused(
                     "the end of the run was not noted",
                     LOST,
                 ));
             }
-            let free = Record {
+            let free = ScheduleRecord {
                 done: done.max(record.done),
                 token,
                 holder: None,
                 until: None,
+                term: 0,
             };
-            match self.memory.replace(version, &free).await {
-                Err(error) if error.is_conflict() => {}
+            match self.store.replace(version, &free).await {
+                Err(error) if error.is_conflict() || error.is_unknown() => {}
                 other => return other.map(drop),
             }
         }

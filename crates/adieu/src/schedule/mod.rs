@@ -1,23 +1,25 @@
 //! Schedules: jobs at intervals and by cron lines, started by one timer for all of them.
 //!
-//! `timetable.rs` reckons when, `agenda.rs` keeps what is planned and running, `keeper.rs` waits and starts, `run.rs`
-//! is one run, `lease.rs` sees to it that of several replicas one runs it.
+//! [`App::every`](crate::App::every) and [`App::cron`](crate::App::cron) start one.
 
-mod agenda;
+// `timetable.rs` computes when, `table.rs` holds what is planned and running, `scheduler.rs` waits and starts, `run.rs`
+// is one run, `lease.rs` lets one of several replicas run it.
+
+mod builder;
 mod clock;
 mod fenced;
-mod keeper;
 mod lease;
-mod part;
 mod run;
-mod tick;
+mod scheduler;
+mod table;
+mod timestamp;
 mod timetable;
 
+pub(crate) use builder::When;
+pub use builder::{Overlap, ScheduleBuilder};
 pub use fenced::Fenced;
-pub use part::{Overlap, SchedulePart};
 pub use run::Run;
 pub use timetable::CatchUp;
 
-pub(crate) use agenda::Agenda;
 #[cfg(feature = "testing")]
-pub(crate) use clock::{Clock, Played};
+pub(crate) use clock::{Clock, TestClock};

@@ -7,25 +7,25 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::fenced::Fenced;
-use super::lease::{Claim, Grip, Memory};
-use super::tick::Tick;
+use super::lease::{Claim, LeaseGuard, ScheduleStore};
+use super::timestamp::Timestamp;
 use crate::component::BoxFuture;
-use crate::duration::show;
 use crate::error::{BoxError, Error, Failure};
-use crate::panics::Caught;
 use crate::report::Notice;
-use crate::spawn;
-use crate::stop::Stop;
+use crate::runtime::spawn;
+use crate::runtime::stop::Stop;
+use crate::util::duration::show;
+use crate::util::panics::CatchUnwind;
 
-pub(super) type Job = Arc<dyn Fn(Run) -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
+pub(super) type JobFn = Arc<dyn Fn(Run) -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
 
 /// What a job is given: which run this is, and the stop.
 #[derive(Clone)]
 pub struct Run {
     stop: Stop,
     name: Arc<str>,
-    scheduled: Tick,
-    memory: Option<Arc<Memory>>,
+    scheduled: Timestamp,
+    store: Option<Arc<ScheduleStore>>,
     token: u64,
 }
 
@@ -42,7 +42,7 @@ impl Run {
         &self.name
     }
 
-    /// The moment this run was due. Of several replicas, and in a run that makes up for a missed one, the same.
+    /// The moment this run was due. Of several replicas, and in a run that makes up for a missed one, it is that of the timetable.
     #[must_use]
     pub fn scheduled(&self) -> SystemTime {
         self.scheduled.system()
@@ -60,8 +60,8 @@ impl Run {
     /// # Errors
     /// The schedule has no store: say `.remember(&store)` or `.one_replica(&store, lease)`.
     pub fn state<T>(&self, key: &str) -> Result<Fenced<T>, Error> {
-        match &self.memory {
-            Some(memory) => Ok(memory.fenced(key, self.token)),
+        match &self.store {
+            Some(store) => Ok(store.fenced(key, self.token)),
             None => Err(Error::config(format!(
                 "schedule `{}` has no store for `{key}`: give it one with `.remember(&store)`",
                 self.name
@@ -80,109 +80,117 @@ impl fmt::Debug for Run {
 }
 
 /// How a run ended.
-enum Verdict {
+enum RunOutcome {
     Done,
     Failed(Failure),
     /// Another replica has run it.
     NotOurs,
     /// Another replica is at it; if it is not done by then, it is ours.
-    Later(Tick),
+    Later(Timestamp),
 }
 
 /// Starts a run that was admitted, and those that queue behind it. Too late means that the service is over.
-pub(super) fn launch(stop: &Stop, number: u32, tick: Tick) {
+pub(super) fn launch(stop: &Stop, number: u32, moment: Timestamp) {
     let found = stop
         .core
-        .agenda
-        .plan()
-        .lines
+        .schedules()
+        .lock()
+        .schedules
         .get(number as usize)
-        .map(|line| {
-            let name = Arc::clone(&line.name);
+        .map(|schedule| {
+            let name = Arc::clone(&schedule.name);
             (
                 name,
-                line.place,
-                Arc::clone(&line.job),
-                line.memory.clone(),
-                line.timeout,
+                schedule.location,
+                Arc::clone(&schedule.job),
+                schedule.store.clone(),
+                schedule.timeout,
             )
         });
-    let Some((name, place, job, memory, timeout)) = found else {
+    let Some((name, location, job, store, timeout)) = found else {
         return;
     };
     let ours = stop.clone();
     let label = Cow::Owned(name.to_string());
     let work = async move {
-        let mut turn = Some(tick);
-        while let Some(tick) = turn {
+        let mut turn = Some(moment);
+        while let Some(moment) = turn {
             let run = Run {
                 stop: ours.clone(),
                 name: Arc::clone(&name),
-                scheduled: tick,
-                memory: memory.clone(),
+                scheduled: moment,
+                store: store.clone(),
                 token: 0,
             };
-            let verdict = one(run, &job, place, timeout).await;
-            turn = ended(&ours, number, tick, verdict);
+            let verdict = one(run, &job, location, timeout).await;
+            turn = ended(&ours, number, moment, verdict);
         }
     };
-    let _ = spawn::task(stop, label, place, work);
+    let _ = spawn::task(stop, label, location, work);
 }
 
 /// A lease that is given back if the run is cut, after the work is dropped: another replica need not wait for its end.
-struct Hold {
-    grip: Option<Arc<Grip>>,
+struct ReleaseLeaseOnDrop {
+    lease_guard: Option<Arc<LeaseGuard>>,
     stop: Stop,
     label: String,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
-impl Hold {
-    fn new(grip: Grip, run: &Run, place: &'static Location<'static>) -> Self {
+impl ReleaseLeaseOnDrop {
+    fn new(lease_guard: LeaseGuard, run: &Run, location: &'static Location<'static>) -> Self {
         Self {
-            grip: Some(Arc::new(grip)),
+            lease_guard: Some(Arc::new(lease_guard)),
             stop: run.stop.clone(),
             label: format!("{}: lease", run.name),
-            place,
+            location,
         }
     }
 }
 
-impl Drop for Hold {
+impl Drop for ReleaseLeaseOnDrop {
     fn drop(&mut self) {
-        if let Some(grip) = self.grip.take() {
+        if let Some(lease_guard) = self.lease_guard.take() {
             let release = async move {
                 // Not told, it is over by itself.
-                let _ = grip.release(None).await;
+                let _ = lease_guard.release(None).await;
             };
             let label = Cow::Owned(std::mem::take(&mut self.label));
-            let _ = spawn::task(&self.stop, label, self.place, release);
+            let _ = spawn::task(&self.stop, label, self.location, release);
         }
     }
 }
 
 async fn one(
     mut run: Run,
-    job: &Job,
-    place: &'static Location<'static>,
+    job: &JobFn,
+    location: &'static Location<'static>,
     timeout: Option<std::time::Duration>,
-) -> Verdict {
-    let (memory, tick) = (run.memory.clone(), run.scheduled);
+) -> RunOutcome {
+    let (store, moment) = (run.store.clone(), run.scheduled);
     let stop = run.stop.clone();
-    let clock = stop.core.agenda.clock();
-    let mut hold = match &memory {
-        Some(memory) if memory.is_leased() => match memory.claim(clock, tick).await {
-            Ok(Claim::Won(grip)) => Some(Hold::new(grip, &run, place)),
-            Ok(Claim::Done) => return Verdict::NotOurs,
-            Ok(Claim::Held(until)) => return Verdict::Later(until),
-            Err(error) => return Verdict::Failed(Failure::from_error(&error)),
+    let clock = stop.core.schedules().clock();
+    let mut hold = match &store {
+        Some(store) if store.is_leased() => match store.claim(clock, moment).await {
+            Ok(Claim::Won(lease_guard, wrong)) => {
+                if let Some(wrong) = wrong {
+                    let (job, failure) = (Arc::clone(&run.name), failure(wrong));
+                    stop.core.note(Notice::RunFailed { job, failure });
+                }
+                Some(ReleaseLeaseOnDrop::new(lease_guard, &run, location))
+            }
+            Ok(Claim::Done) => return RunOutcome::NotOurs,
+            Ok(Claim::Held(until)) => return RunOutcome::Later(until),
+            Err(error) => return RunOutcome::Failed(Failure::from_error(&error)),
         },
         _ => None,
     };
-    let grip = hold.as_ref().and_then(|hold| hold.grip.clone());
-    run.token = grip.as_ref().map_or(0, |grip| grip.token());
+    let lease_guard = hold.as_ref().and_then(|hold| hold.lease_guard.clone());
+    run.token = lease_guard
+        .as_ref()
+        .map_or(0, |lease_guard| lease_guard.token());
     let job = Arc::clone(job);
-    let work = Caught::new(async move { job(run).await });
+    let work = CatchUnwind::new(async move { job(run).await });
     let work = async {
         match timeout {
             None => Some(work.await),
@@ -190,76 +198,80 @@ async fn one(
             Some(limit) => tokio::time::timeout(limit, work).await.ok(),
         }
     };
-    let ended = match &grip {
+    let ended = match &lease_guard {
         None => Ok(work.await),
-        Some(grip) => grip.hold(clock, work).await,
+        Some(lease_guard) => lease_guard.hold(clock, work).await,
     };
     let is_lost = ended.is_err();
     let verdict = match ended {
-        Ok(Some(Ok(Ok(())))) => Verdict::Done,
-        Ok(Some(Ok(Err(error)))) => Verdict::Failed(Failure::from_error(&*error)),
-        Ok(Some(Err(panic))) => Verdict::Failed(Failure::from(&panic)),
+        Ok(Some(Ok(Ok(())))) => RunOutcome::Done,
+        Ok(Some(Ok(Err(error)))) => RunOutcome::Failed(Failure::from_error(&*error)),
+        Ok(Some(Err(panic))) => RunOutcome::Failed(Failure::from(&panic)),
         Ok(None) => failed(format!(
             "it took longer than {}",
             show(timeout.unwrap_or_default())
         )),
         Err(lost) => failed(lost.to_owned()),
     };
-    // Whatever it is now, it is not cut any more.
+    // From here on the run cannot be cancelled any more.
     if let Some(hold) = &mut hold {
-        hold.grip = None;
+        hold.lease_guard = None;
     }
-    let noted = match (&grip, &memory) {
+    let noted = match (&lease_guard, &store) {
         _ if is_lost => Ok(()),
         // Shielded: what was done and not noted would be done again.
-        (Some(grip), _) => stop.shield(grip.release(Some(tick))).await,
-        (None, Some(memory)) => stop.shield(memory.note(tick)).await,
+        (Some(lease_guard), _) => stop.shield(lease_guard.release(Some(moment))).await,
+        (None, Some(store)) => stop.shield(store.note(moment)).await,
         (None, None) => Ok(()),
     };
     match (verdict, noted) {
-        (Verdict::Done, Err(error)) => Verdict::Failed(Failure::from_error(&error)),
+        (RunOutcome::Done, Err(error)) => RunOutcome::Failed(Failure::from_error(&error)),
         (verdict, _) => verdict,
     }
 }
 
-fn failed(why: String) -> Verdict {
-    Verdict::Failed(Failure {
+fn failed(why: String) -> RunOutcome {
+    RunOutcome::Failed(failure(why))
+}
+
+fn failure(why: String) -> Failure {
+    Failure {
         causes: vec![why],
         panicked_at: None,
-    })
+    }
 }
 
 /// Writes down how it went; gives the run that waited for this one.
-fn ended(stop: &Stop, number: u32, tick: Tick, verdict: Verdict) -> Option<Tick> {
+fn ended(stop: &Stop, number: u32, moment: Timestamp, verdict: RunOutcome) -> Option<Timestamp> {
     let core = &stop.core;
-    let mut plan = core.agenda.plan();
-    let line = plan.lines.get_mut(number as usize)?;
+    let mut table = core.schedules().lock();
+    let schedule = table.schedules.get_mut(number as usize)?;
     let mut notice = None;
     let mut retry = None;
     match verdict {
-        Verdict::Done => line.runs = line.runs.saturating_add(1),
-        Verdict::Failed(failure) => {
-            line.runs = line.runs.saturating_add(1);
-            line.failed = line.failed.saturating_add(1);
-            let job = Arc::clone(&line.name);
+        RunOutcome::Done => schedule.runs = schedule.runs.saturating_add(1),
+        RunOutcome::Failed(failure) => {
+            schedule.runs = schedule.runs.saturating_add(1);
+            schedule.failed = schedule.failed.saturating_add(1);
+            let job = Arc::clone(&schedule.name);
             notice = Some(Notice::RunFailed { job, failure });
         }
-        Verdict::NotOurs => {}
-        Verdict::Later(until) => {
-            line.retry = line.retry.max(Some(tick));
+        RunOutcome::NotOurs => {}
+        RunOutcome::Later(until) => {
+            schedule.retry = schedule.retry.max(Some(moment));
             retry = Some((until, number));
         }
     }
     // A run that waits is not begun while stopping.
-    let turn = line.queued.take().filter(|_| !stop.is_requested());
+    let turn = schedule.queued.take().filter(|_| !stop.is_requested());
     match turn {
-        Some(tick) => line.last = line.last.max(Some(tick)),
-        None => line.running -= 1,
+        Some(moment) => schedule.last = schedule.last.max(Some(moment)),
+        None => schedule.running -= 1,
     }
-    plan.retries.extend(retry);
-    drop(plan);
+    table.retries.extend(retry);
+    drop(table);
     if retry.is_some() {
-        core.agenda.changed.notify_waiters();
+        core.schedules().changed.notify_waiters();
     }
     if let Some(notice) = notice {
         core.note(notice);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp, Zoned};
+use jiff::{SignedDuration, Zoned};
 
-use super::tick::Tick;
+use super::timestamp::Timestamp;
 
 /// When a job is due.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum Timetable {
     Cron(Arc<Cron>, TimeZone),
 }
 
-/// What to do about runs whose time has passed while nobody was there to start them: the service was down, the
+/// What to do about runs whose time has passed while the scheduler did not run: the service was down, the
 /// machine suspended, the clock set forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,15 +36,15 @@ pub enum CatchUp {
 }
 
 /// A run that late is not missed.
-const ON_TIME: Duration = Duration::from_secs(10);
+const MISSED_AFTER: Duration = Duration::from_secs(10);
 
 /// What is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// Runs to start, oldest first.
-    pub(crate) runs: Vec<Tick>,
+    pub(crate) runs: Vec<Timestamp>,
     /// The one after these; none if there will never be another.
-    pub(crate) next: Option<Tick>,
+    pub(crate) next: Option<Timestamp>,
 }
 
 impl Timetable {
@@ -53,7 +53,7 @@ impl Timetable {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
         parser.parse(line).map_err(|error| {
             format!(
-                "`{line}` is no cron line ({}): write minute, hour, day of month, month and day of week, as in \
+                "`{line}` is not a cron expression ({}): write minute, hour, day of month, month and day of week, as in \
                  `0 6 * * 1-5`",
                 error.to_string().trim_end_matches('.')
             )
@@ -68,7 +68,7 @@ impl Timetable {
     }
 
     /// The first moment after this one; none if there is none.
-    pub(crate) fn next(&self, after: Tick) -> Option<Tick> {
+    pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(interval) => Some(after.plus(*interval)),
             Self::Aligned(interval) => Some(floor(after, *interval).plus(*interval)),
@@ -77,7 +77,7 @@ impl Timetable {
                 loop {
                     found = cron.find_next_occurrence(&found, false).ok()?;
                     if is_real(cron, &found) {
-                        return tick(found);
+                        return from_zoned(found);
                     }
                 }
             }
@@ -85,7 +85,7 @@ impl Timetable {
     }
 
     /// The last moment that is not after `now`, if `first` is one of them.
-    fn latest(&self, first: Tick, now: Tick) -> Tick {
+    fn latest(&self, first: Timestamp, now: Timestamp) -> Timestamp {
         match self {
             Self::Every(interval) => {
                 let beyond = now.since(first).as_nanos() % interval.as_nanos().max(1);
@@ -96,14 +96,14 @@ impl Timetable {
             Self::Aligned(interval) => floor(now, *interval),
             Self::Cron(cron, zone) => zoned(now, zone)
                 .and_then(|now| cron.find_previous_occurrence(&now, true).ok())
-                .and_then(tick)
+                .and_then(from_zoned)
                 .unwrap_or(first),
         }
         .max(first)
     }
 
     /// What is due now, if `next` was to be the next run.
-    pub(crate) fn due(&self, next: Tick, now: Tick, catch_up: CatchUp) -> Due {
+    pub(crate) fn due(&self, next: Timestamp, now: Timestamp, catch_up: CatchUp) -> Due {
         if now < next {
             return Due {
                 runs: Vec::new(),
@@ -113,7 +113,7 @@ impl Timetable {
         let latest = self.latest(next, now);
         let runs = match catch_up {
             CatchUp::Once => vec![latest],
-            CatchUp::Skip if now.since(latest) <= ON_TIME => vec![latest],
+            CatchUp::Skip if now.since(latest) <= MISSED_AFTER => vec![latest],
             CatchUp::Skip => Vec::new(),
             CatchUp::Each(most) => self.latest_ones(next, latest, most),
         };
@@ -123,17 +123,17 @@ impl Timetable {
         }
     }
 
-    fn latest_ones(&self, first: Tick, latest: Tick, most: u32) -> Vec<Tick> {
-        let before = |tick: &Tick| Some(self.latest(first, Tick(tick.0 - 1)));
-        let mut ticks: Vec<_> = std::iter::successors(Some(latest), before)
+    fn latest_ones(&self, first: Timestamp, latest: Timestamp, most: u32) -> Vec<Timestamp> {
+        let before = |moment: &Timestamp| Some(self.latest(first, Timestamp(moment.0 - 1)));
+        let mut moments: Vec<_> = std::iter::successors(Some(latest), before)
             .take(most as usize)
-            .take_while(|tick| *tick > first)
+            .take_while(|moment| *moment > first)
             .collect();
-        if ticks.len() < most as usize {
-            ticks.push(first);
+        if moments.len() < most as usize {
+            moments.push(first);
         }
-        ticks.reverse();
-        ticks
+        moments.reverse();
+        moments
     }
 }
 
@@ -152,34 +152,34 @@ fn is_real(cron: &Cron, found: &Zoned) -> bool {
         .is_ok_and(|left_out| left_out < found.datetime())
 }
 
-fn floor(moment: Tick, interval: Duration) -> Tick {
+fn floor(moment: Timestamp, interval: Duration) -> Timestamp {
     let interval = i64::try_from(interval.as_nanos())
         .unwrap_or(i64::MAX)
         .max(1);
-    Tick(moment.0 - moment.0.rem_euclid(interval))
+    Timestamp(moment.0 - moment.0.rem_euclid(interval))
 }
 
-fn zoned(moment: Tick, zone: &TimeZone) -> Option<Zoned> {
-    let timestamp = Timestamp::from_nanosecond(i128::from(moment.0)).ok()?;
+fn zoned(moment: Timestamp, zone: &TimeZone) -> Option<Zoned> {
+    let timestamp = jiff::Timestamp::from_nanosecond(i128::from(moment.0)).ok()?;
     Some(timestamp.to_zoned(zone.clone()))
 }
 
-fn tick(time: Zoned) -> Option<Tick> {
+fn from_zoned(time: Zoned) -> Option<Timestamp> {
     i64::try_from(time.timestamp().as_nanosecond())
         .ok()
-        .map(Tick)
+        .map(Timestamp)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Tick {
-        let timestamp: Timestamp = text.parse().expect("a moment");
-        tick(timestamp.to_zoned(TimeZone::UTC)).expect("it is in range")
+    fn at(text: &str) -> Timestamp {
+        let timestamp: jiff::Timestamp = text.parse().expect("a moment");
+        from_zoned(timestamp.to_zoned(TimeZone::UTC)).expect("it is in range")
     }
 
-    fn show(moment: Tick, zone: &TimeZone) -> String {
+    fn show(moment: Timestamp, zone: &TimeZone) -> String {
         let shown = zoned(moment, zone).expect("it is in range");
         shown.strftime("%d. %H:%M %:z").to_string()
     }
@@ -192,10 +192,10 @@ mod tests {
     /// The next moments after one, as the clock on the wall shows them.
     fn moments(line: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         let (timetable, zone) = (cron(line, zone), Timetable::zone(zone).expect("a zone"));
-        let next = |tick: &Tick| timetable.next(*tick);
+        let next = |moment: &Timestamp| timetable.next(*moment);
         std::iter::successors(timetable.next(at(after)), next)
             .take(count)
-            .map(|tick| show(tick, &zone))
+            .map(|moment| show(moment, &zone))
             .collect()
     }
 
@@ -273,8 +273,8 @@ mod tests {
                 let (from, now) = (at(from), at(from).plus(Duration::from_secs(3 * 86_400)));
                 let first = timetable.next(from).expect("there is a next");
                 let forward: Vec<_> =
-                    std::iter::successors(Some(first), |tick| timetable.next(*tick))
-                        .take_while(|tick| *tick <= now)
+                    std::iter::successors(Some(first), |moment| timetable.next(*moment))
+                        .take_while(|moment| *moment <= now)
                         .collect();
                 let due = timetable.due(first, now, CatchUp::Each(1_000));
                 assert_eq!(due.runs, forward, "{line} {zone}");
@@ -289,7 +289,10 @@ mod tests {
     #[test]
     fn each_way_to_catch_up() {
         let minute = Duration::from_secs(60);
-        let (first, now) = (Tick(0), Tick(0).plus(minute * 5 + Duration::from_secs(30)));
+        let (first, now) = (
+            Timestamp(0),
+            Timestamp(0).plus(minute * 5 + Duration::from_secs(30)),
+        );
         let minutes =
             |all: &[u32]| -> Vec<_> { all.iter().map(|it| first.plus(minute * *it)).collect() };
         for timetable in [Timetable::Every(minute), Timetable::Aligned(minute)] {
@@ -301,9 +304,9 @@ mod tests {
             assert_eq!(due(CatchUp::Each(0)).runs, minutes(&[]));
             for catch_up in [CatchUp::Once, CatchUp::Skip, CatchUp::Each(9)] {
                 assert_eq!(due(catch_up).next, Some(first.plus(minute * 6)));
-                let on_time = timetable.due(first, first.plus(ON_TIME), catch_up);
+                let on_time = timetable.due(first, first.plus(MISSED_AFTER), catch_up);
                 assert_eq!(on_time.runs, minutes(&[0]), "{catch_up:?}");
-                let early = timetable.due(first, Tick(-1), catch_up);
+                let early = timetable.due(first, Timestamp(-1), catch_up);
                 assert_eq!((early.runs, early.next), (vec![], Some(first)));
             }
         }
@@ -313,9 +316,15 @@ mod tests {
     fn years_of_absence_cost_no_time() {
         let nanosecond = Timetable::Every(Duration::from_nanos(1));
         let now = at("2026-01-01T00:00:00Z");
-        assert_eq!(nanosecond.due(Tick(0), now, CatchUp::Each(3)).runs.len(), 3);
+        assert_eq!(
+            nanosecond
+                .due(Timestamp(0), now, CatchUp::Each(3))
+                .runs
+                .len(),
+            3
+        );
         let second = cron("* * * * * *", "UTC");
-        assert_eq!(second.due(Tick(0), now, CatchUp::Once).runs, [now]);
+        assert_eq!(second.due(Timestamp(0), now, CatchUp::Once).runs, [now]);
     }
 
     #[test]
@@ -333,6 +342,6 @@ mod tests {
         }
         let error = Timetable::zone("Europe/Berlni").expect_err("no such place");
         assert!(error.contains("`Europe/Berlni` is no time zone"), "{error}");
-        assert_eq!(cron("0 0 30 2 *", "UTC").next(Tick(0)), None);
+        assert_eq!(cron("0 0 30 2 *", "UTC").next(Timestamp(0)), None);
     }
 }

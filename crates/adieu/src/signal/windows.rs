@@ -1,4 +1,4 @@
-//! The door on Windows, where there are no signals: events of the console.
+//! The registry on Windows, where there are no signals: events of the console.
 //!
 //! | event | means |
 //! |---|---|
@@ -18,8 +18,8 @@ use tokio::runtime;
 use tokio::signal::windows::{self, CtrlBreak, CtrlC, CtrlClose, CtrlLogoff, CtrlShutdown};
 use tokio::sync::oneshot;
 
-use super::{Door, Sender, door, knock};
-use crate::hear::Signal;
+use super::{Sender, SignalRegistry, deliver, registry};
+use crate::signal::Signal;
 
 /// The watch that was set up last. Dropping it ends its thread; without one the console does what it always does.
 pub(super) type Taken = Option<Watch>;
@@ -61,7 +61,7 @@ impl Events {
     }
 }
 
-pub(super) fn install(door: &mut Door) -> io::Result<()> {
+pub(super) fn install(registry: &mut SignalRegistry) -> io::Result<()> {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     // Taken here and not on the thread: from here on none is lost.
     let mut events = Events::take()?;
@@ -79,14 +79,14 @@ pub(super) fn install(door: &mut Door) -> io::Result<()> {
             // A watch that is over may still hear what the next one hears too.
             if is_current(number) {
                 // A key press is told once, to every process of the console; there is nobody who passes it on.
-                knock(signal, Sender::Terminal);
+                deliver(signal, Sender::Terminal);
             }
         }
     };
     thread::Builder::new()
         .name("adieu-signals".into())
         .spawn(move || runtime.block_on(wait))?;
-    door.taken = Some(Watch {
+    registry.taken = Some(Watch {
         number,
         _until: until,
     });
@@ -94,14 +94,14 @@ pub(super) fn install(door: &mut Door) -> io::Result<()> {
 }
 
 fn is_current(number: u64) -> bool {
-    door()
+    registry()
         .taken
         .as_ref()
         .is_some_and(|watch| watch.number == number)
 }
 
 /// Ctrl-Break is heard already; there is nothing else that could be.
-pub(super) fn install_one(_: &mut Door, signal: Signal) -> io::Result<()> {
+pub(super) fn install_one(_: &mut SignalRegistry, signal: Signal) -> io::Result<()> {
     if signal == Signal::Break {
         return Ok(());
     }
@@ -109,8 +109,8 @@ pub(super) fn install_one(_: &mut Door, signal: Signal) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
-pub(super) fn uninstall(door: &mut Door) {
-    door.taken = None;
+pub(super) fn uninstall(registry: &mut SignalRegistry) {
+    registry.taken = None;
 }
 
 /// An event is told to all of a console, so that it cannot be told again to one. Whoever asks once more is heard by Windows.

@@ -7,10 +7,11 @@
 //! adieu = { version = "0.1", features = ["testing"] }
 //! ```
 
-mod probe;
+mod await_points;
 mod rehearsal;
+mod stop;
 mod sweep;
 
-pub(crate) use probe::{Probe, probed};
 pub use rehearsal::{Rehearsal, rehearse, replica};
+pub use stop::{RequestStop, stop};
 pub use sweep::{Sweep, Swept, sweep};

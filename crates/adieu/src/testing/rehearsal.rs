@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use tokio::runtime;
 
+use crate::app::scope::{Scope, scope};
 use crate::app::{App, ShutdownHandle};
-use crate::core::Core;
-use crate::hear::Signal;
 use crate::report::Report;
-use crate::scope::{Scope, scope};
+use crate::runtime::shared::ServiceShared;
+use crate::signal::Signal;
 
 /// What the script of a rehearsal holds: sends signals, passes time.
 #[derive(Clone)]
 pub struct Rehearsal {
-    core: Arc<Core>,
+    core: Arc<ServiceShared>,
 }
 
 impl Rehearsal {
     /// Sends a signal, with all that follows: the first stops, a further interrupt hurries, the next ends; a
     /// [`Signal`] reloads or does what is bound to it.
     pub fn signal(&self, signal: impl Into<Signal>) {
-        self.core.hear(signal.into());
+        self.core.dispatch_signal(signal.into());
     }
 
     /// Sets the clock on the wall, which schedules go by: forward, as a suspended machine sees it, or back. A rehearsal
     /// begins with the year 2000.
     #[cfg(feature = "schedule")]
     pub fn set_clock(&self, to: std::time::SystemTime) {
-        if let crate::schedule::Clock::Played(played) = self.core.agenda.clock() {
+        if let crate::schedule::Clock::Test(played) = self.core.schedules().clock() {
             played.set(to);
         }
     }
@@ -38,7 +38,7 @@ impl Rehearsal {
     #[cfg(feature = "schedule")]
     #[must_use]
     pub fn clock(&self) -> std::time::SystemTime {
-        self.core.agenda.clock().now().system()
+        self.core.schedules().clock().now().system()
     }
 
     /// Stops the service.
@@ -60,7 +60,8 @@ impl Rehearsal {
 /// on something outside the runtime (a socket, a thread) fires at once.
 ///
 /// ```
-/// use adieu::{StopSignal, testing::rehearse};
+/// use adieu::signal::StopSignal;
+/// use adieu::testing::rehearse;
 /// use std::time::Duration;
 ///
 /// async fn setup(app: &mut adieu::App) -> adieu::Result {
@@ -94,14 +95,14 @@ where
 }
 
 /// A scope that is begun, with a clock on the wall that is played.
-fn staged() -> (crate::scope::Stage, Rehearsal) {
+fn staged() -> (crate::app::scope::Started, Rehearsal) {
     let stage = scope_for_tests()
         .begin()
         .expect("the settings of a rehearsal are right");
     #[cfg(feature = "schedule")]
     {
-        let clock = crate::schedule::Clock::Played(crate::schedule::Played::new());
-        stage.core.agenda.play(clock);
+        let clock = crate::schedule::Clock::Test(crate::schedule::TestClock::new());
+        stage.core.schedules().set_test_clock(clock);
     }
     let core = Arc::clone(&stage.core);
     (stage, Rehearsal { core })

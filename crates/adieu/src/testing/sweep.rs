@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adieu_lifecycle::{Exit, Outcome};
+
+use super::await_points::AwaitPoints;
 use super::rehearsal::{on_paused_clock, scope_for_tests};
 use crate::app::{App, ShutdownHandle};
-use crate::lifecycle::{Exit, Outcome};
-use crate::report::{Notice, PartKind, Report};
+use crate::report::{ComponentKind, Notice, Report};
 
 /// A sweep over `setup`: [`Sweep::run`] runs it once undisturbed to count the await points, in `setup` and in
 /// every task, then once for each of them with a stop exactly there. After each run the promises must hold:
@@ -134,8 +136,9 @@ where
                 .begin()
                 .expect("the settings of a sweep are right");
             let core = Arc::clone(&stage.core);
+            let await_points = AwaitPoints::observe(&core);
             if let Some(point) = stop_at {
-                core.probe.stop_at(point);
+                await_points.stop_at(point);
             }
             let handle = ShutdownHandle::new(Arc::clone(&core));
             let lasting = self.lasting;
@@ -145,7 +148,7 @@ where
             });
             let report = stage.run(&self.setup).await;
             timer.abort();
-            (report, core.probe.passed(), core.probe.stopped_in())
+            (report, await_points.passed(), await_points.stopped_in())
         })
     }
 
@@ -209,7 +212,7 @@ fn disorder(report: &Report) -> Vec<String> {
             Notice::Opened { part } => open.push(&**part),
             Notice::Closing {
                 part,
-                kind: PartKind::Resource,
+                kind: ComponentKind::Resource,
             } => {
                 closing = true;
                 if open.pop() != Some(&**part) {
@@ -218,7 +221,11 @@ fn disorder(report: &Report) -> Vec<String> {
             }
             Notice::Settled { part, kind, .. } => {
                 *settled.entry(part).or_default() += 1;
-                if closing && matches!(kind, PartKind::Task | PartKind::Worker | PartKind::Blocking)
+                if closing
+                    && matches!(
+                        kind,
+                        ComponentKind::Task | ComponentKind::Worker | ComponentKind::Blocking
+                    )
                 {
                     broken.push(format!("a resource was closed before `{part}` had ended"));
                 }
@@ -230,4 +237,113 @@ fn disorder(report: &Report) -> Vec<String> {
     let twice = settled.iter().filter(|(_, count)| **count > 1);
     broken.extend(twice.map(|(part, _)| format!("`{part}` has two outcomes")));
     broken
+}
+
+/// What no service can do to the library, only a mistake in it: reports of a run that are changed by hand.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rehearse;
+
+    /// A run with two resources and a task.
+    fn report() -> Report {
+        let report = rehearse(
+            async |app| {
+                app.resource("one", async { Ok::<_, std::io::Error>(()) })
+                    .await?;
+                app.resource("two", async { Ok::<_, std::io::Error>(()) })
+                    .await?;
+                app.task("worker", |stop| async move { stop.requested().await });
+                Ok(())
+            },
+            async |world| world.shutdown_handle().stop("enough"),
+        );
+        assert_eq!(broken_promises(&report, false), Vec::<String>::new());
+        report
+    }
+
+    /// Where the first notice is that this is true of.
+    fn place(report: &Report, is_it: impl Fn(&Notice) -> bool) -> usize {
+        let found = report.timeline.iter().position(|(_, it)| is_it(it));
+        found.expect("it is in the timeline")
+    }
+
+    fn closing(report: &Report, name: &str) -> usize {
+        place(
+            report,
+            |it| matches!(it, Notice::Closing { part, .. } if **part == *name),
+        )
+    }
+
+    fn settled(report: &Report, name: &str) -> usize {
+        place(
+            report,
+            |it| matches!(it, Notice::Settled { part, .. } if **part == *name),
+        )
+    }
+
+    #[test]
+    fn resources_that_close_in_the_order_of_their_opening() {
+        let mut report = report();
+        let (one, two) = (closing(&report, "one"), closing(&report, "two"));
+        report.timeline.swap(one, two);
+        assert_eq!(
+            disorder(&report),
+            [
+                "`one` was closed out of order",
+                "`two` was closed out of order"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_resource_that_stays_open() {
+        let mut report = report();
+        let one = closing(&report, "one");
+        report.timeline.remove(one);
+        assert_eq!(broken_promises(&report, false), ["`one` stayed open"]);
+    }
+
+    #[test]
+    fn a_resource_that_closes_before_the_work_has_ended() {
+        let mut report = report();
+        let worker = settled(&report, "worker");
+        let entry = report.timeline.remove(worker);
+        let two = closing(&report, "two");
+        report.timeline.insert(two + 1, entry);
+        assert_eq!(
+            broken_promises(&report, false),
+            ["a resource was closed before `worker` had ended"]
+        );
+    }
+
+    #[test]
+    fn a_part_with_two_outcomes() {
+        let mut report = report();
+        let two = settled(&report, "two");
+        report.timeline.push(report.timeline[two].clone());
+        assert_eq!(broken_promises(&report, false), ["`two` has two outcomes"]);
+    }
+
+    #[test]
+    fn a_stop_that_takes_longer_than_the_grace() {
+        let mut report = report();
+        report.took = report.grace;
+        assert_eq!(broken_promises(&report, false), Vec::<String>::new());
+        report.took += Duration::from_nanos(1);
+        assert_eq!(
+            broken_promises(&report, false),
+            ["the stop took longer than the grace period"]
+        );
+    }
+
+    #[test]
+    fn a_part_that_was_not_reached() {
+        let mut report = report();
+        report.parts[0].outcome = Outcome::NotReached;
+        assert_eq!(
+            broken_promises(&report, false),
+            ["resource `one` was not reached"]
+        );
+    }
 }

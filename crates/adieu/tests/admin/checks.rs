@@ -142,7 +142,6 @@ async fn what_a_check_holds_is_dropped_when_the_stop_is_announced() {
             async {}
         });
         app.on_cleanup("look", move || async move {
-            // adieu: ignore(ADR106) a test, on a runtime with threads to spare
             let gone = was_dropped.recv_timeout(Duration::from_secs(5));
             gone.map_err(|_| io::Error::other("the check still holds it"))
         });
@@ -167,4 +166,43 @@ async fn two_checks_of_one_name_are_refused() {
     assert_eq!(report.exit_code(), 2, "{report}");
     let problem = report.problem().expect("a problem").to_string();
     assert!(problem.contains("two checks are named `db`"), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readyz_answers_for_one_check_without_some_and_in_detail() {
+    let service = Running::start(async |app: &mut App| {
+        app.check("my db", || async { Err(io::Error::other("secret")) });
+        app.check("cache", || async {});
+        Ok(())
+    })
+    .await;
+    for (path, status, body) in [
+        ("/readyz", 503, "not ready: check `my db` fails\n"),
+        ("/readyz/cache", 200, "ready\n"),
+        ("/readyz/my%20db", 503, "not ready: check `my db` fails\n"),
+        ("/readyz/queue", 404, "there is no check of this name\n"),
+        ("/readyz?exclude=my+db", 200, "ready\n"),
+        ("/readyz?exclude=my%20db&exclude=cache", 200, "ready\n"),
+        ("/livez?verbose", 200, "[+]ping ok\nlivez check passed\n"),
+        (
+            "/readyz?verbose",
+            503,
+            "[+]service ok\n[-]my db failed: reason withheld\n[+]cache ok\nreadyz check failed\n",
+        ),
+        (
+            "/readyz?verbose&exclude=my+db&exclude=queue",
+            200,
+            "[+]service ok\n[+]cache ok\n[+]my db excluded: ok\n\
+             warn: no check is named queue, so none was excluded\nreadyz check passed\n",
+        ),
+        (
+            "/readyz/cache?verbose",
+            200,
+            "[+]service ok\n[+]cache ok\nreadyz check passed\n",
+        ),
+    ] {
+        let answer = service.get(path).await;
+        assert_eq!((answer.status, &*answer.body), (status, body), "{path}");
+    }
+    assert_eq!(service.stop().await.exit_code(), 0);
 }

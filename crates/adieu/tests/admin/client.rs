@@ -54,7 +54,7 @@ pub(crate) async fn send(address: SocketAddr, request: &str) -> Answer {
 }
 
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     send(address, &request).await
 }
 
@@ -76,7 +76,7 @@ impl Running {
             adieu::scope("orders")
                 .grace(Duration::from_secs(60))
                 .on_notice(move |notice| {
-                    if *notice == adieu::Notice::Running {
+                    if *notice == adieu::report::Notice::Running {
                         let _ = runs.send(());
                     }
                 })

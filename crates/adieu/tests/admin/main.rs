@@ -3,8 +3,10 @@
 
 mod checks;
 mod client;
+mod flood;
 mod life;
 mod peers;
 mod routes;
 #[cfg(feature = "schedule")]
 mod schedules;
+mod sizes;

@@ -19,7 +19,7 @@ async fn service() -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_hoards_connections_locks_nobody_out() {
+async fn a_peer_with_many_connections_locks_no_other_out() {
     let service = service().await;
     let mut hoard = Vec::new();
     for _ in 0..200 {
@@ -37,7 +37,7 @@ async fn whoever_hoards_connections_locks_nobody_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_request_a_connection() {
     let service = service().await;
-    let request = "GET /livez HTTP/1.1\r\nHost: admin\r\n\r\n";
+    let request = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     // `send` reads to the end: it would wait for ever on a connection that is kept alive.
     let answer = send(service.admin, &request.repeat(2)).await;
     assert_eq!(answer.status, 200);
@@ -115,7 +115,7 @@ async fn a_client_that_does_not_read_is_cut() {
             let to = format!("{number}{}", "x".repeat(500));
             metrics::counter!("letters", "to" => to).increment(1);
         }
-        let request = b"GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n";
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request).await.expect("it reads");
         tokio::time::sleep(Duration::from_secs(20)).await;
         let mut text = Vec::new();

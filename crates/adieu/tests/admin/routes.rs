@@ -25,7 +25,7 @@ async fn only_what_there_is_and_only_reading() {
     assert_eq!(service.get("/").await.status, 404);
     assert_eq!(service.get("/livez/").await.status, 404);
     let ask = |method: &str, path: &str| {
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: admin\r\n\r\n");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let admin = service.admin;
         async move { send(admin, &request).await }
     };
@@ -53,7 +53,7 @@ async fn the_plan_for_people_and_for_machines() {
     let service = service().await;
     let text = service.get("/plan").await.body;
     assert!(text.starts_with("plan of the stop, "), "{text}");
-    let request = "GET /plan HTTP/1.1\r\nHost: admin\r\nAccept: application/json\r\n\r\n";
+    let request = "GET /plan HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n";
     let plan = send(service.admin, request).await.json();
     assert_eq!(plan["grace_ms"], 60_000.0);
     assert_eq!(plan["phases"][1]["phase"], "drain");
@@ -187,4 +187,32 @@ async fn metrics_from_elsewhere_are_added() {
     };
     let (report, ()) = tokio::join!(scope, asking);
     assert_eq!(report.exit_code(), 0, "{report}");
+}
+
+/// A web page whose name leads to this machine reads nothing; probes say no more than names, and are often sent with
+/// the name of a load balancer.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_another_host_are_refused_but_for_probes() {
+    let service = service().await;
+    let ask = |host: &str, path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let admin = service.admin;
+        async move { send(admin, &request).await }
+    };
+    for path in ["/health", "/metrics", "/plan", "/report", "/nothing"] {
+        let refused = ask("evil.example", path).await;
+        assert_eq!(refused.status, 421, "{path}");
+        assert!(refused.body.contains("\"evil.example\""), "{refused:?}");
+        assert!(refused.body.contains("ADIEU_ADMIN_HOSTS"), "{refused:?}");
+    }
+    let own = service.admin.to_string();
+    for host in ["localhost:1", &own, "[::1]"] {
+        assert_eq!(ask(host, "/report").await.status, 200, "{host}");
+    }
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(ask("balancer.example", path).await.status, 200, "{path}");
+    }
+    let old = send(service.admin, "GET /report HTTP/1.0\r\n\r\n").await;
+    assert_eq!(old.status, 200);
+    assert_eq!(service.stop().await.exit_code(), 0);
 }

@@ -2,7 +2,8 @@
 
 use std::sync::mpsc;
 
-use adieu::{Cause, Outcome, TaskError};
+use adieu::TaskError;
+use adieu::report::{Cause, Outcome};
 
 use crate::clues::{calm, nothing};
 

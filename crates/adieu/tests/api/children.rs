@@ -2,7 +2,8 @@
 
 use std::future::pending;
 
-use adieu::{Cause, Outcome, TaskError};
+use adieu::TaskError;
+use adieu::report::{Cause, Outcome};
 
 use crate::clues::{Diary, OnDrop, calm, millis, nothing, stopped_after_a_second};
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use adieu::queue::{Delivery, Job, MemoryQueue, Queue, QueueError, Ticket};
-use adieu::{Backoff, Later, Never, Outcome, Stop};
+use adieu::Stop;
+use adieu::queue::{Delivery, Job, MemoryQueue, MemoryReceipt, Queue, QueueError};
+use adieu::report::Outcome;
+use adieu::retry::{Backoff, Permanent, RetryAfter};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::clues::{Diary, calm, millis, secs};
@@ -69,7 +71,7 @@ async fn every_job_is_done_once_and_never_more_at_a_time_than_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_a_stop_jobs_in_hand_finish_and_those_fetched_ahead_are_given_back_at_once() {
+async fn on_a_stop_jobs_in_progress_finish_and_those_fetched_ahead_are_given_back_at_once() {
     let (queue, diary) = (queue_of(10), Diary::default());
     let (ours, seen) = (queue.clone(), diary.clone());
     let report = calm()
@@ -169,27 +171,36 @@ async fn a_long_job_keeps_its_lease() {
 struct Unrenewed(MemoryQueue);
 
 impl Queue for Unrenewed {
-    type Receipt = Ticket;
+    type Receipt = MemoryReceipt;
 
     fn lease(&self) -> Duration {
         self.0.lease()
     }
-    async fn fetch(&self, most: usize, stop: &Stop) -> Result<Vec<Delivery<Ticket>>, QueueError> {
+    async fn fetch(
+        &self,
+        most: usize,
+        stop: &Stop,
+    ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
         self.0.fetch(most, stop).await
     }
-    async fn ack(&self, job: &Ticket) -> Result<(), QueueError> {
+    async fn ack(&self, job: &MemoryReceipt) -> Result<(), QueueError> {
         self.0.ack(job).await
     }
-    async fn extend(&self, _jobs: &[Ticket]) -> Result<(), QueueError> {
+    async fn extend(&self, _jobs: &[MemoryReceipt]) -> Result<(), QueueError> {
         Err(QueueError::refused("not today"))
     }
-    async fn give_back(&self, jobs: &[Ticket]) -> Result<(), QueueError> {
+    async fn give_back(&self, jobs: &[MemoryReceipt]) -> Result<(), QueueError> {
         self.0.give_back(jobs).await
     }
-    async fn retry(&self, job: &Ticket, after: Duration, counted: bool) -> Result<(), QueueError> {
+    async fn retry(
+        &self,
+        job: &MemoryReceipt,
+        after: Duration,
+        counted: bool,
+    ) -> Result<(), QueueError> {
         self.0.retry(job, after, counted).await
     }
-    async fn bury(&self, job: &Ticket, reason: &str) -> Result<(), QueueError> {
+    async fn bury(&self, job: &MemoryReceipt, reason: &str) -> Result<(), QueueError> {
         self.0.bury(job, reason).await
     }
 }
@@ -270,10 +281,10 @@ async fn later_does_not_count_and_never_is_at_once() {
                 async move {
                     seen.write(format!("{} {}", job.text(), job.attempt));
                     if job.text() == "2" {
-                        Err(Never::new("no such order"))?;
+                        Err(Permanent::new("no such order"))?;
                     }
                     if asked.fetch_add(1, Ordering::AcqRel) < 10 {
-                        Err(Later::after(secs(60), "the warehouse is closed"))?;
+                        Err(RetryAfter::after(secs(60), "the warehouse is closed"))?;
                     }
                     Ok::<_, adieu::BoxError>(())
                 }
@@ -300,7 +311,7 @@ async fn a_job_that_was_begun_too_often_is_not_begun_again() {
     let (queue, diary) = (queue_of(1), Diary::default());
     let stop = adieu::scope("outside");
     for _ in 0..2 {
-        // Fetched by somebody who is then never heard of.
+        // Fetched by a consumer that then never settles it.
         let ours = queue.clone();
         let (tell, told) = oneshot::channel();
         let report = adieu::scope("victim")
@@ -364,29 +375,38 @@ impl Away {
 }
 
 impl Queue for Away {
-    type Receipt = Ticket;
+    type Receipt = MemoryReceipt;
 
     fn lease(&self) -> Duration {
         self.0.lease()
     }
-    async fn fetch(&self, most: usize, stop: &Stop) -> Result<Vec<Delivery<Ticket>>, QueueError> {
+    async fn fetch(
+        &self,
+        most: usize,
+        stop: &Stop,
+    ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
         self.answer()?;
         self.0.fetch(most, stop).await
     }
-    async fn ack(&self, job: &Ticket) -> Result<(), QueueError> {
+    async fn ack(&self, job: &MemoryReceipt) -> Result<(), QueueError> {
         self.answer()?;
         self.0.ack(job).await
     }
-    async fn extend(&self, jobs: &[Ticket]) -> Result<(), QueueError> {
+    async fn extend(&self, jobs: &[MemoryReceipt]) -> Result<(), QueueError> {
         self.0.extend(jobs).await
     }
-    async fn give_back(&self, jobs: &[Ticket]) -> Result<(), QueueError> {
+    async fn give_back(&self, jobs: &[MemoryReceipt]) -> Result<(), QueueError> {
         self.0.give_back(jobs).await
     }
-    async fn retry(&self, job: &Ticket, after: Duration, counted: bool) -> Result<(), QueueError> {
+    async fn retry(
+        &self,
+        job: &MemoryReceipt,
+        after: Duration,
+        counted: bool,
+    ) -> Result<(), QueueError> {
         self.0.retry(job, after, counted).await
     }
-    async fn bury(&self, job: &Ticket, reason: &str) -> Result<(), QueueError> {
+    async fn bury(&self, job: &MemoryReceipt, reason: &str) -> Result<(), QueueError> {
         self.0.bury(job, reason).await
     }
 }

@@ -4,7 +4,9 @@ use std::error::Error;
 use std::future::pending;
 use std::io;
 
-use adieu::{Cause, GroupCause, Stop, TaskError};
+use adieu::group::GroupCause;
+use adieu::report::Cause;
+use adieu::{Stop, TaskError};
 
 use crate::clues::{Diary, Flag, OnDrop, calm, millis, secs, stopped_after_a_second};
 

@@ -1,6 +1,6 @@
 //! Hooks: their moments, their order, their failures.
 
-use adieu::{Exit, Outcome, PartKind};
+use adieu::report::{ComponentKind, Exit, Outcome};
 
 use crate::clues::{Diary, calm, collapse, nothing};
 
@@ -44,7 +44,7 @@ async fn they_run_at_their_moments_in_the_order_of_registration() {
         "exit 2",
     ];
     assert_eq!(diary.lines(), expected, "{report}");
-    assert_eq!(report.part("exit 1").unwrap().kind, PartKind::ExitHook);
+    assert_eq!(report.part("exit 1").unwrap().kind, ComponentKind::ExitHook);
 }
 
 #[tokio::test(start_paused = true)]

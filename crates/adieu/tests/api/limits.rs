@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use adieu::{Exit, Outcome};
+use adieu::report::{Exit, Outcome};
 
 use crate::clues::{millis, nothing, secs, stopped_after_a_second};
 

@@ -4,13 +4,20 @@ mod clues;
 
 mod blocking;
 mod children;
+#[cfg(all(target_os = "linux", feature = "schedule"))]
+mod clock_set;
 mod consumers;
+mod failures;
 mod groups;
 mod hooks;
+#[cfg(all(feature = "schedule", feature = "testing"))]
+mod leases;
 mod limits;
 mod notices;
+mod pages;
 #[cfg(feature = "state")]
 mod pollers;
+mod registered;
 #[cfg(feature = "testing")]
 mod reloads;
 #[cfg(all(feature = "schedule", feature = "testing"))]
@@ -20,9 +27,13 @@ mod restarts;
 mod schedules;
 mod scopes;
 mod setups;
+#[cfg(all(feature = "schedule", feature = "testing"))]
+mod shared;
 mod shields;
 mod snapshots;
 mod stop_handle;
+#[cfg(feature = "testing")]
+mod sweeps;
 #[cfg(feature = "testing")]
 mod third_signal;
 mod too_late;

@@ -1,6 +1,6 @@
 //! Typed events for code: each once, in order, whatever the listener does.
 
-use adieu::{Exit, Notice, Phase};
+use adieu::report::{Exit, Notice, Phase};
 
 use crate::clues::{Diary, calm, nothing};
 

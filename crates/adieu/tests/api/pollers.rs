@@ -5,10 +5,10 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adieu::{
-    App, Backoff, Cause, Entry, Expected, Later, Never, Outcome, Record, Store, StoreError,
-    StoreFuture, Version,
-};
+use adieu::App;
+use adieu::report::{Cause, Outcome};
+use adieu::retry::{Backoff, Permanent, RetryAfter};
+use adieu::state::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
 use tokio::time::Instant;
 
 use crate::clues::{Diary, calm, millis, secs};
@@ -38,7 +38,12 @@ impl Store for Shelf {
         Box::pin(async { Ok(found) })
     }
 
-    fn save<'a>(&'a self, key: &'a str, _: Expected, entry: &'a Entry) -> StoreFuture<'a, Version> {
+    fn save<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Expected,
+        entry: &'a Entry,
+    ) -> StoreFuture<'a, Version> {
         Box::pin(async move {
             // A store takes its time, and the stop may come in it.
             tokio::time::sleep(millis(5)).await;
@@ -46,14 +51,18 @@ impl Store for Shelf {
             if shelved.refuse_saves {
                 return Err(StoreError::refused("the shelf is full", "no room"));
             }
+            let found = shelved.records.get(key).map(|record| record.version);
+            if !expected.matches(found) {
+                return Err(StoreError::conflict(key, expected, found));
+            }
             if let Some(diary) = &shelved.diary {
                 diary.write(format!("saved {}", entry.value));
             }
-            let version = Version(shelved.records.len() as u64);
+            let version = Version(found.map_or(1, |version| version.0 + 1));
             let entry = entry.clone();
             shelved
                 .records
-                .insert(key.to_owned(), Record { version, entry });
+                .insert(key.to_owned(), Record::new(version, entry));
             Ok(version)
         })
     }
@@ -153,7 +162,7 @@ async fn what_was_fetched_is_handled_to_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cut_at_the_deadline_is_for_the_next_start() {
+async fn what_is_cancelled_at_the_deadline_is_for_the_next_start() {
     let shelf = Shelf::default();
     let ours = shelf.clone();
     let report = calm()
@@ -200,7 +209,7 @@ async fn a_source_that_fails_is_asked_again_later_each_time_and_told_patience_is
                     async move {
                         match count {
                             1..4 => Err("connection refused")?,
-                            4 => Err(Later::after(secs(30), "too many requests"))?,
+                            4 => Err(RetryAfter::after(secs(30), "too many requests"))?,
                             _ => pending::<adieu::Result<Vec<(u64, ())>>>().await,
                         }
                     }
@@ -237,7 +246,7 @@ async fn a_source_that_will_never_answer_ends_the_service() {
             app.poller(
                 "updates",
                 store.state::<u64>("offset"),
-                |_| async { Err::<Vec<(u64, ())>, _>(Never::new("the token was revoked")) },
+                |_| async { Err::<Vec<(u64, ())>, _>(Permanent::new("the token was revoked")) },
                 |()| async {},
             );
             Ok(())
@@ -309,8 +318,8 @@ async fn an_update_that_always_fails_is_skipped_and_said() {
                         let tries = seen.lines().iter().filter(|line| **line == "3").count();
                         match number {
                             1 => panic!("poison"),
-                            2 => Err(Never::new("no such chat"))?,
-                            3 if tries < 10 => Err(Later::soon("the API is away"))?,
+                            2 => Err(Permanent::new("no such chat"))?,
+                            3 if tries < 10 => Err(RetryAfter::soon("the API is away"))?,
                             _ => Ok::<_, adieu::BoxError>(()),
                         }
                     }
@@ -408,4 +417,37 @@ fn whenever_the_stop_comes_each_update_is_handled_once() {
     })
     .run();
     assert!(swept.points() >= 20 && swept.is_complete(), "{swept:?}");
+}
+
+/// Two replicas with one offset: the second to save is told, and does not put the offset of the first back.
+#[tokio::test(start_paused = true)]
+async fn of_two_with_one_offset_one_is_told() {
+    let shelf = Shelf::default();
+    let replica = |slower: Duration| {
+        let shelf = shelf.clone();
+        calm()
+            .stop_when(tokio::time::sleep(secs(30)))
+            .run(async move |app| {
+                let store = app.store(async { Ok::<_, StoreError>(shelf) }).await?;
+                app.poller(
+                    "updates",
+                    store.state::<u64>("offset"),
+                    move |offset| async move {
+                        let next = offset.unwrap_or(0) + 1;
+                        Ok::<_, StoreError>(vec![(next, ())])
+                    },
+                    move |()| tokio::time::sleep(slower),
+                );
+                Ok(())
+            })
+    };
+    let (fast, slow) = tokio::join!(replica(secs(1)), replica(millis(2_500)));
+    assert_eq!(fast.exit_code(), 0, "{fast}");
+    assert_eq!(slow.exit_code(), 1, "{slow}");
+    assert!(
+        slow.to_string().contains("saved by somebody else"),
+        "{slow}"
+    );
+    let offset: u64 = shelf.offset().unwrap().parse().unwrap();
+    assert!(offset >= 28, "{offset}: nothing was put back");
 }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use adieu::App;
+use adieu::reload::Reloadable;
+use adieu::report::Notice;
+use adieu::signal::{Signal, StopSignal};
 use adieu::testing::rehearse;
-use adieu::{App, Notice, Signal, StopSignal, Watched};
 
 use crate::clues::Diary;
 
 /// A source that counts its loads; from 1.
-async fn counter(app: &mut App, name: &'static str) -> adieu::Result<Watched<u32>> {
+async fn counter(app: &mut App, name: &'static str) -> adieu::Result<Reloadable<u32>> {
     let count = Arc::new(AtomicU32::new(0));
     let load = move || {
         let count = Arc::clone(&count);
@@ -274,4 +277,38 @@ fn a_failing_handler_is_told_and_stops_nothing() {
     assert_eq!(report.exit_code(), 0);
     let told = |notice: &Notice| matches!(notice, Notice::SignalFailed { signal: Signal::User2, failure } if failure.to_string() == "broken");
     assert!(report.timeline().iter().any(|(_, notice)| told(notice)));
+}
+
+/// The signal comes when one source is registered, another is not, and `setup` waits for something else.
+#[test]
+fn a_hangup_in_the_middle_of_setup_is_kept_until_it_has_returned() {
+    let diary = Diary::default();
+    let (theirs, notices) = (diary.clone(), diary.clone());
+    let report = rehearse(
+        async move |app| {
+            let early = counter(app, "early").await?;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            theirs.write(format!("early is {} when setup goes on", early.get()));
+            let late = counter(app, "late").await?;
+            app.task("worker", move |stop| async move {
+                stop.requested().await;
+                notices.write(format!("early {}, late {}", early.get(), late.get()));
+            });
+            Ok(())
+        },
+        async |world| {
+            world.pass(Duration::from_secs(1)).await;
+            world.signal(Signal::Hangup);
+            world.pass(Duration::from_secs(3)).await;
+            world.signal(StopSignal::Terminate);
+        },
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    let expected = ["early is 1 when setup goes on", "early 2, late 2"];
+    assert_eq!(diary.lines(), expected);
+    let reloaded = report
+        .timeline()
+        .iter()
+        .filter(|(_, it)| matches!(it, Notice::Reloaded { .. }));
+    assert_eq!(reloaded.count(), 1, "{report}");
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use adieu::{Cause, Notice, Outcome, Report, Restart};
+use adieu::report::{Cause, Notice, Outcome};
+use adieu::{Report, Restart};
 
 use crate::clues::{calm, millis, secs, stopped_after_a_second};
 

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use adieu::{Cause, Exit, Notice};
+use adieu::report::{Cause, Exit, Notice};
 use tokio::sync::oneshot;
 
 use crate::clues::{Diary, Flag, calm, millis, nothing, secs, stopped_after_a_second};
@@ -147,7 +147,7 @@ async fn only_the_first_reason_counts() {
 async fn a_service_inside_a_runtime_is_refused_with_what_to_call_instead() {
     let ran = Flag::default();
     let report = adieu::service("nested")
-        .print(adieu::Print::Never)
+        .print(adieu::report::PrintReport::Never)
         .run(async |_app| {
             ran.set();
             Ok(())
@@ -165,7 +165,7 @@ async fn a_service_inside_a_runtime_is_refused_with_what_to_call_instead() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_on_a_blocking_thread_of_a_runtime_is_refused_too() {
     let nested = tokio::task::spawn_blocking(|| {
-        let service = adieu::service("nested").print(adieu::Print::Never);
+        let service = adieu::service("nested").print(adieu::report::PrintReport::Never);
         service.run(async |_app| Ok(())).exit_code()
     });
     assert_eq!(nested.await.expect("no panic"), 2);

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use adieu::{Cause, Exit, Outcome};
+use adieu::report::{Cause, Exit, Outcome};
 
 use crate::clues::{Diary, calm, collapse, millis, nothing, secs, stopped_after_a_second};
 

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use adieu::{Notice, Outcome};
+use adieu::report::{Notice, Outcome};
 
 use crate::clues::{Flag, millis, nothing, secs, stopped_after_a_second};
 

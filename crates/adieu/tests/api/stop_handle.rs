@@ -3,7 +3,7 @@
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 
-use adieu::Outcome;
+use adieu::report::Outcome;
 use tokio::time::Instant;
 
 use crate::clues::{Flag, OnDrop, calm, millis, secs, stopped_after_a_second};

@@ -2,8 +2,10 @@
 
 use std::future::pending;
 
+use adieu::Stop;
+use adieu::report::Outcome;
+use adieu::signal::StopSignal;
 use adieu::testing::rehearse;
-use adieu::{Outcome, Stop, StopSignal};
 
 use crate::clues::{Flag, secs};
 

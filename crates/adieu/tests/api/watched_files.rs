@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use adieu::Notice;
+use adieu::report::Notice;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 
@@ -100,13 +100,38 @@ async fn written_to_or_replaced() {
     .await;
 }
 
+/// The descriptors of this process that watch a folder.
+fn watches(folder: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let number = fs::metadata(folder).expect("it is there").ino();
+    let watch = format!(" ino:{number:x} ");
+    let all = fs::read_dir("/proc/self/fdinfo").expect("this process");
+    all.flatten()
+        .filter(|file| fs::read_to_string(file.path()).is_ok_and(|info| info.contains(&watch)))
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 #[tokio::test]
 async fn removed_is_no_change_until_it_is_there_again() {
     let (_folder, file) = place("one");
+    let folder = file.parent().expect("it is in a folder");
     let reloads = watching(&[&file], async |ear| {
+        let before = watches(folder);
+        assert_eq!(before.len(), 1, "{before:?}");
         fs::remove_file(&file).expect("it was there");
-        // Long enough to be noticed; a reload would be refused, and that would be the next word.
-        tokio::time::sleep(secs(1)).await;
+        // A look at the file is made with a new watch, and ends with the end of the old one.
+        let looked = async {
+            while watches(folder).len() != 1 || watches(folder) == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        let looked = tokio::time::timeout(secs(60), looked).await;
+        looked.expect("the removal is noticed");
+        // A reload would be asked for by now. It would be refused, and that would be the next word.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         fs::write(&file, "two").expect("it can be written");
         assert_eq!(ear.next().await, "two");
     })

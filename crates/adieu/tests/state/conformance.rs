@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use adieu::{BoxError, Entry, Expected, Store, StoreHandle, Version};
+use adieu::BoxError;
+use adieu::state::{Entry, Expected, Store, StoreHandle, Version};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -92,7 +93,7 @@ async fn a_stale_version_is_refused(store: &StoreHandle) -> Result<(), BoxError>
     let first = state.save(&cursor(1)).await?;
     let second = state.compare_and_swap(first, &cursor(2)).await?;
     let late = state.compare_and_swap(first, &cursor(3)).await;
-    let error = late.expect_err("somebody else was faster");
+    let error = late.expect_err("another save was faster");
     assert!(error.is_conflict(), "{error}");
     assert!(error.to_string().contains("`stale`"), "{error}");
     assert_eq!(state.load().await?.map(|found| found.version), Some(second));
@@ -220,11 +221,7 @@ async fn large_and_odd_values_survive(store: &StoreHandle) -> Result<(), BoxErro
 /// Polled so many times and then dropped: there is the old entry or the new one, and nothing arrives later than
 /// something else.
 async fn a_dropped_save_leaves_old_or_new(store: &impl Store) -> Result<(), BoxError> {
-    let entry = |number: u64| Entry {
-        format: 1,
-        stamp: number,
-        value: format!("{{\"last_id\":{number}}}"),
-    };
+    let entry = |number: u64| Entry::new(1, number, format!("{{\"last_id\":{number}}}"));
     store.save("dropped", Expected::Absent, &entry(0)).await?;
     for number in 1..=20 {
         let found = store.load("dropped").await?.expect("it is there");

@@ -1,10 +1,11 @@
-//! The way to a server with TLS: who shows the right certificate is believed, and nobody else.
+//! The way to a server with TLS: a server with the right certificate is believed, and no other.
 
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use adieu::BoxError;
 use adieu::queue::{Job, Queue, QueueError};
-use adieu::{BoxError, StoreHandle};
+use adieu::state::StoreHandle;
 use fixture_servers::{Absent, PASSWORD, Server};
 
 use crate::conformance::{Cursor, cursor};
@@ -37,7 +38,7 @@ pub(crate) fn holds<K: Kind, Q: Queue + Clone>(
                 said(K::open(url).await),
                 said(queue(url).await.map_err(BoxError::from)),
             ] {
-                assert!(text.contains("do not agree on TLS"), "{text}");
+                assert!(text.contains("TLS handshake with"), "{text}");
                 assert!(text.contains("certificate"), "{text}");
                 assert!(!text.contains(PASSWORD), "{text}");
             }
@@ -61,7 +62,7 @@ async fn one_job(queue: impl Queue) -> String {
         .run(async |app| {
             let (handle, seen) = (app.shutdown_handle(), Arc::clone(&seen));
             app.consume("jobs", queue, move |job: Job| {
-                *seen.lock().expect("nobody panics") = job.text().into_owned();
+                *seen.lock().expect("no panic") = job.text().into_owned();
                 handle.stop("seen");
                 async {}
             });
@@ -69,5 +70,5 @@ async fn one_job(queue: impl Queue) -> String {
         })
         .await;
     assert_eq!(report.exit_code(), 0, "{report}");
-    seen.lock().expect("nobody panics").clone()
+    seen.lock().expect("no panic").clone()
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use adieu::{BoxError, FileStore, StoreHandle};
+use adieu::BoxError;
+use adieu::state::{FileStore, StoreHandle};
 use tempfile::TempDir;
 
 use crate::conformance::{self, Cursor, cursor};
@@ -67,7 +68,7 @@ async fn the_file_is_for_people_too() -> Result<(), BoxError> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_else_may_read_it() -> Result<(), BoxError> {
+async fn only_its_user_may_read_it() -> Result<(), BoxError> {
     use std::os::unix::fs::PermissionsExt;
     let parent = TempDir::new()?;
     let folder = parent.path().join("state");
@@ -187,11 +188,11 @@ async fn what_a_killed_save_leaves_is_no_obstacle() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Files are written over, but never under the eyes of somebody who reads: not one who opened it while it was the
+/// Files are written over, but never while a process reads them: not one who opened it while it was the
 /// present one, nor one who has given it another name.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_file_is_used_again_when_nobody_has_it() -> Result<(), BoxError> {
+async fn a_file_is_used_again_when_no_process_has_it_open() -> Result<(), BoxError> {
     use std::io::Read;
     use std::os::unix::fs::MetadataExt;
     let folder = TempDir::new()?;
@@ -327,30 +328,42 @@ async fn what_is_no_folder_is_said() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A save that nobody waits for any more is still written before one that was begun later.
-#[tokio::test]
-async fn saves_are_written_in_the_order_of_their_beginning() -> Result<(), BoxError> {
+/// A save whose caller was dropped is still written before one that was begun later. The one thread for file work is
+/// busy meanwhile, so that the save cannot have ended when it is dropped.
+#[test]
+fn saves_are_written_in_the_order_of_their_beginning() -> Result<(), BoxError> {
     use std::task::{Context, Waker};
-    let folder = TempDir::new()?;
-    let store = StoreHandle::new(FileStore::open(folder.path()).await?);
-    let state = store.state::<Cursor>("importer");
-    for number in (0..40).step_by(2) {
-        let earlier = cursor(number);
-        {
-            let mut dropped = std::pin::pin!(state.save(&earlier));
-            assert!(
-                dropped
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()?;
+    runtime.block_on(async {
+        let folder = TempDir::new()?;
+        let store = StoreHandle::new(FileStore::open(folder.path()).await?);
+        let state = store.state::<Cursor>("importer");
+        // A first save looks what is there; from here on it is known.
+        assert_eq!(state.load().await?, None);
+        for number in (0..40).step_by(2) {
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || held.recv());
+            let earlier = cursor(number);
+            {
+                let mut dropped = std::pin::pin!(state.save(&earlier));
+                let polled = dropped
                     .as_mut()
-                    .poll(&mut Context::from_waker(Waker::noop()))
-                    .is_pending()
-            );
+                    .poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending(), "the thread is busy");
+            }
+            let later = cursor(number + 1);
+            let (saved, released) = tokio::join!(state.save(&later), async {
+                release.send(())?;
+                Ok::<_, BoxError>(busy.await?)
+            });
+            released??;
+            assert_eq!(saved?.0, number + 2, "both were written");
+            let found = state.load().await?.expect("it was saved");
+            assert_eq!((found.value, found.version.0), (later, number + 2));
         }
-        state.save(&cursor(number + 1)).await?;
-        let found = state.load().await?.expect("it was saved");
-        assert_eq!(
-            (found.value, found.version.0),
-            (cursor(number + 1), number + 2)
-        );
-    }
-    Ok(())
+        Ok(())
+    })
 }

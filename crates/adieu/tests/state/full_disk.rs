@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use adieu::{BoxError, FileStore, StoreHandle};
+use adieu::BoxError;
+use adieu::state::{FileStore, StoreHandle};
 
 use crate::conformance::cursor;
 
@@ -35,7 +36,7 @@ fn inside(test: &str, prepare: &str) -> Result<(), BoxError> {
     };
     let allowed = unshare(&format!("{prepare}; true")).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no mount namespaces here");
+        fixture_skip::not_possible("no mount namespace can be made");
         return Ok(());
     }
     let run = format!("{prepare}; exec \"$2\" --exact {test} --nocapture");

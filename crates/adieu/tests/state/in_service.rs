@@ -1,13 +1,12 @@
-//! A store as a part of a service: opened in order, closed after whoever saves into it.
+//! A store as a part of a service: opened in order, closed after the tasks that save into it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use adieu::{
-    App, BoxError, Entry, Expected, FileStore, Outcome, Record, Store, StoreError, StoreFuture,
-    Version,
-};
+use adieu::report::Outcome;
+use adieu::state::{Entry, Expected, FileStore, Record, Store, StoreError, StoreFuture, Version};
+use adieu::{App, BoxError};
 use tempfile::TempDir;
 
 use crate::conformance::{Cursor, cursor};
@@ -94,7 +93,7 @@ impl Store for Flaky {
             }
             let version = Version(found.map_or(1, |version| version.0 + 1));
             let entry = entry.clone();
-            *kept = Some(Record { version, entry });
+            *kept = Some(Record::new(version, entry));
             if self.deaf.swap(false, Ordering::Relaxed) {
                 return Err(StoreError::unavailable(
                     "the test's server",
@@ -195,7 +194,7 @@ async fn a_fallback_has_time_for_a_busy_disk() -> Result<(), BoxError> {
 #[tokio::test(start_paused = true)]
 async fn a_save_whose_answer_was_lost_is_recognised() -> Result<(), BoxError> {
     let flaky = Flaky::default();
-    let store = adieu::StoreHandle::new(flaky.clone());
+    let store = adieu::state::StoreHandle::new(flaky.clone());
     let state = store.state::<Cursor>("k");
     let first = state.create(&cursor(1)).await?;
     flaky.deaf.store(true, Ordering::Relaxed);

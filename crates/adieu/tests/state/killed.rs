@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use adieu::{BoxError, FileStore, StoreHandle};
+use adieu::BoxError;
+use adieu::state::{FileStore, StoreHandle};
 
 use crate::conformance::Cursor;
 

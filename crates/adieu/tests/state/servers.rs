@@ -6,7 +6,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use adieu::{App, BoxError, FileStore, Outcome, Store, StoreHandle, Worker};
+use adieu::report::Outcome;
+use adieu::state::{FileStore, Store, StoreHandle, Worker};
+use adieu::{App, BoxError};
 use fixture_servers::{Absent, PASSWORD, Server};
 use tempfile::TempDir;
 
@@ -33,7 +35,7 @@ pub(crate) fn on(
     let server = match server {
         Ok(server) => server,
         Err(absent) => {
-            println!("skipped: {absent}");
+            fixture_skip::missing(absent);
             return Ok(());
         }
     };
@@ -52,7 +54,7 @@ fn stands<K: Kind>(server: Result<Server, Absent>) -> Result<(), BoxError> {
         it_comes_back::<K>(&mut server).await?;
         gone_at_the_stop_it_is_named::<K>(&mut server).await?;
         gone_at_the_stop_nothing_is_lost::<K>(&mut server).await?;
-        silent_at_the_stop_it_holds_nobody::<K>(&server).await?;
+        a_silent_server_does_not_hold_up_the_stop::<K>(&server).await?;
         what_cannot_be_used_is_said::<K>(&mut server).await
     })
 }
@@ -165,8 +167,8 @@ async fn gone_at_the_stop_it_is_named<K: Kind>(server: &mut Server) -> Result<()
     let report = lives::<K>(server, "named", None).await?;
     server.start();
     assert_eq!(report.exit_code(), 1, "{report}");
-    assert!(report.took() < Duration::from_secs(3), "{report}");
     let worker = report.part("named").expect("a part");
+    // Said in time: at the end of the drain it would have been cut.
     assert_eq!(worker.outcome, Outcome::Failed, "{report}");
     let failure = worker.failure.as_ref().expect("why").to_string();
     assert!(failure.contains("state `named` was not saved"), "{failure}");
@@ -220,7 +222,7 @@ async fn gone_at_the_stop_nothing_is_lost<K: Kind>(server: &mut Server) -> Resul
     );
     assert_eq!(open(true).await?, Some(cursor(4)));
     assert_eq!(open(false).await?, Some(cursor(4)));
-    // Somebody else went on from there: what is kept then is not used.
+    // Another process went on from there: what is kept then is not used.
     let report = lives::<K>(server, "kept", Some(&folder)).await?;
     server.start();
     assert_eq!(report.exit_code(), 0, "{report}");
@@ -232,7 +234,9 @@ async fn gone_at_the_stop_nothing_is_lost<K: Kind>(server: &mut Server) -> Resul
 }
 
 /// Its connections stay open, and nothing comes: the time is up all the same.
-async fn silent_at_the_stop_it_holds_nobody<K: Kind>(server: &Server) -> Result<(), BoxError> {
+async fn a_silent_server_does_not_hold_up_the_stop<K: Kind>(
+    server: &Server,
+) -> Result<(), BoxError> {
     let store = StoreHandle::new(K::open(&server.url()).await?);
     let state = store.state::<Cursor>("silent");
     state.save(&cursor(1)).await?;
@@ -261,11 +265,13 @@ async fn silent_at_the_stop_it_holds_nobody<K: Kind>(server: &Server) -> Result<
     };
     let report = tokio::join!(life, world).0;
     server.thaw();
+    // Said in time: at the end of the drain it would have been cut.
+    let saver = report.part("saver").expect("a part");
+    assert_eq!(saver.outcome, Outcome::Failed, "{report}");
     assert!(
         report.to_string().contains("state `silent` was not saved"),
         "{report}"
     );
-    assert!(report.took() < Duration::from_secs(3), "{report}");
     Ok(())
 }
 
@@ -301,10 +307,7 @@ async fn what_cannot_be_used_is_said<K: Kind>(server: &mut Server) -> Result<(),
         "{unreachable}"
     );
     for text in [refused, unread, unreachable] {
-        assert!(
-            !text.contains(wrong),
-            "the password is nobody's business: {text}"
-        );
+        assert!(!text.contains(wrong), "the password is not shown: {text}");
     }
     Ok(())
 }
@@ -326,9 +329,9 @@ pub(crate) fn said<S>(opened: Result<S, BoxError>) -> String {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
-    use adieu::PostgresStore;
     #[cfg(feature = "tls")]
     use adieu::queue::PostgresQueue;
+    use adieu::state::PostgresStore;
 
     struct Postgres;
 
@@ -360,14 +363,14 @@ mod postgres {
         )
     }
 
-    /// `require` asks no questions of whoever answers, unless it is told who may sign.
+    /// `require` believes any server that answers, unless it is told who may sign.
     #[cfg(feature = "tls")]
     #[tokio::test(flavor = "multi_thread")]
     async fn postgresql_knows_the_modes_that_others_know() -> Result<(), BoxError> {
         let server = match fixture_servers::postgres_with_tls() {
             Ok(server) => server,
             Err(absent) => {
-                println!("skipped: {absent}");
+                fixture_skip::missing(absent);
                 return Ok(());
             }
         };
@@ -389,7 +392,7 @@ mod postgres {
         }
         let other = url("require", "localhost", true).replace("authority.pem", "certificate.pem");
         let text = said(Postgres::open(&other).await);
-        assert!(text.contains("do not agree on TLS"), "{text}");
+        assert!(text.contains("TLS handshake with"), "{text}");
         Ok(())
     }
 
@@ -408,9 +411,9 @@ mod postgres {
 #[cfg(feature = "redis")]
 mod redis {
     use super::*;
-    use adieu::RedisStore;
     #[cfg(feature = "tls")]
     use adieu::queue::RedisQueue;
+    use adieu::state::RedisStore;
 
     struct Redis;
 
@@ -441,9 +444,9 @@ mod redis {
 #[cfg(feature = "nats")]
 mod nats {
     use super::*;
-    use adieu::NatsStore;
     #[cfg(feature = "tls")]
     use adieu::queue::NatsQueue;
+    use adieu::state::NatsStore;
 
     struct Nats;
 

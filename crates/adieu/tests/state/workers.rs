@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use adieu::{App, BoxError, Checkpoint, FileStore, Outcome, Restart, StoreHandle, Worker};
+use adieu::report::Outcome;
+use adieu::state::{Checkpoint, FileStore, StoreHandle, Worker};
+use adieu::{App, BoxError, Restart};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -27,7 +29,7 @@ async fn count(mut worker: Worker<u64>, step: Duration) -> adieu::Result {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_step_in_hand_is_finished() -> Result<(), BoxError> {
+async fn the_step_in_progress_is_finished() -> Result<(), BoxError> {
     let folder = TempDir::new()?;
     for life in 1..=3 {
         let path = folder.path().to_owned();

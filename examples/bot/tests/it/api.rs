@@ -62,7 +62,7 @@ impl Api {
         self.shared.state.lock().expect("not poisoned")
     }
 
-    /// Somebody writes to the bot.
+    /// A user writes to the bot.
     pub(crate) fn write(&self, text: impl Into<String>) {
         let mut state = self.state();
         state.last += 1;

@@ -71,7 +71,7 @@ async fn every_check_that_applies_passes_and_no_message_is_lost() {
         assert_eq!(outcome, Some(Outcome::Passed), "{id}: {report:#?}");
     }
 
-    // One more, which nobody can have answered yet: the drill's own bots may have answered all before it.
+    // One more, which no bot can have answered yet: the drill's own bots may have answered all before it.
     let last = quiet() + 1;
     api.write(last.to_string());
     let bot = Bot::start(&api.url, state.path());

@@ -70,9 +70,9 @@ fn restarts_lose_nothing_and_repeat_nothing() {
     assert_eq!(api.echoes(), numbers(stops * each));
 }
 
-/// After a kill, at most the message in hand is answered again.
+/// After a kill, at most the message that was being handled is answered again.
 #[test]
-fn a_kill_repeats_at_most_the_one_in_hand() {
+fn a_kill_repeats_at_most_the_message_in_progress() {
     let proving = std::env::var_os("ADIEU_PROVE").is_some();
     let (kills, each) = if proving { (200, 5) } else { (8, 5) };
     let (api, state) = (Api::start(), TempDir::new().expect("a folder"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use adieu_testkit::SchedulingDelay;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -49,8 +50,11 @@ async fn thousands_of_idle_clients_hear_it() {
         maximum,
     };
     setrlimit(Resource::Nofile, all).unwrap();
-    let most = maximum.map_or(WANTED, |most| usize::try_from(most).unwrap_or(WANTED));
-    let count = most.saturating_sub(500).min(WANTED);
+    let most = maximum.map_or(4 * WANTED, |most| {
+        usize::try_from(most).unwrap_or(4 * WANTED)
+    });
+    // The server keeps an eighth of them for other things.
+    let count = (most / 4 * 3).min(WANTED);
     if count < WANTED {
         println!("only {count} clients: the limit of open files allows no more");
     }
@@ -98,16 +102,21 @@ async fn a_client_that_never_pauses_is_not_read_for_ever() {
 async fn a_client_that_does_not_read_is_not_waited_for() {
     let mut server = Server::start().await;
     let mut deaf = TcpStream::connect(server.address).await.unwrap();
-    // Until there is no room for more on either way: the server waits to write, and reads no further.
+    // Until there is no room for more on either way: the server waits to write, and reads no further. A part of the lines
+    // that is taken within this time says that it still reads, however slowly.
     let lines = "a line\n".repeat(10_000);
-    let blocked = std::time::Duration::from_secs(1);
-    while let Ok(written) = timeout(blocked, deaf.write_all(lines.as_bytes())).await {
-        written.expect("the server is there");
+    let mut rest = lines.as_bytes();
+    let blocked = Duration::from_secs(1);
+    while let Ok(written) = timeout(blocked, deaf.write(rest)).await {
+        rest = &rest[written.expect("the server is there")..];
+        if rest.is_empty() {
+            rest = lines.as_bytes();
+        }
     }
     server.subject.terminate().unwrap();
     let end = server.end().await;
     let took = end.took.expect("it was asked to");
-    assert!(took < std::time::Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
     assert!(
         end.errors.contains("the client does not read"),
         "{}",
@@ -118,14 +127,20 @@ async fn a_client_that_does_not_read_is_not_waited_for() {
 /// The handler returns at the last moment, before the time is over that its client has to close its side.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_goodbye_at_the_last_moment_is_no_loss() {
-    // A machine that stalls for as long as such a moment lasts says nothing of the server: one at fault fails each time.
-    let mut report = last_moment().await;
-    for _ in 1..5 {
-        if report.exit_code() != 0 {
-            report = last_moment().await;
+    // A round that fails while the machine ran is a failure; one in which it slept for as long as such a moment lasts is
+    // not judged, and is made again.
+    const SLEPT: Duration = Duration::from_millis(40);
+    for _ in 0..5 {
+        let pulse = SchedulingDelay::start();
+        let report = last_moment().await;
+        if report.exit_code() == 0 {
+            return;
         }
+        let slept = pulse.latest();
+        assert!(slept >= SLEPT, "{report}");
+        println!("not judged: the machine slept for {slept:?}");
     }
-    assert_eq!(report.exit_code(), 0, "{report}");
+    fixture_skip::too_busy("the machine slept through five rounds");
 }
 
 async fn last_moment() -> adieu::Report {
@@ -137,7 +152,7 @@ async fn last_moment() -> adieu::Report {
             let _ = ready_to.send(address.to_owned());
         });
         let handle = app.shutdown_handle();
-        app.tcp(listener, move |conn: adieu::Conn| {
+        app.tcp(listener, move |conn: adieu::net::Conn| {
             let handle = handle.clone();
             async move {
                 handle.stop("somebody is here");

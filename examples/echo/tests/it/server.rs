@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use adieu_load::{Subject, SubjectEnd, Target};
+use adieu_load::Target;
+use adieu_testkit::{ChildProcess, ProcessEnd};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 pub(crate) const GOODBYE: &str = "Server is shutting down. Goodbye!\r\n";
@@ -12,19 +14,46 @@ pub(crate) const GOODBYE: &str = "Server is shutting down. Goodbye!\r\n";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
-    pub(crate) subject: Subject,
+    pub(crate) subject: ChildProcess,
     pub(crate) address: SocketAddr,
+    pub(crate) target: Target,
+    _directory: TempDir,
 }
 
 impl Server {
     pub(crate) async fn start() -> Self {
+        Self::with(false, &[]).await
+    }
+
+    pub(crate) async fn with(tls: bool, more: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let [cert, key] = ["cert.pem", "key.pem"].map(|name| directory.path().join(name));
         // A build for debugging on a busy machine is slow; what counts here is that everybody is seen off.
-        let flags = ["--listen", "127.0.0.1:0", "--grace", "60s"];
-        let mut subject = Subject::start(env!("CARGO_BIN_EXE_example-echo"), flags).unwrap();
+        let mut flags = vec!["--listen", "127.0.0.1:0", "--grace", "60s"];
+        flags.extend(more);
+        let root = tls.then(|| {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            std::fs::write(&cert, made.cert.pem()).unwrap();
+            std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            made.cert.der().clone()
+        });
+        if tls {
+            flags.extend(["--tls-cert", cert.to_str().unwrap()]);
+            flags.extend(["--tls-key", key.to_str().unwrap()]);
+        }
+        let mut subject = ChildProcess::start(env!("CARGO_BIN_EXE_example-echo"), flags).unwrap();
         let address = timeout(PATIENCE, subject.line("listening on ")).await;
         let address = address.unwrap().unwrap().parse().unwrap();
-        Target::tcp(address).reachable(PATIENCE).await.unwrap();
-        Self { subject, address }
+        let mut target = Target::tcp(address);
+        if let Some(root) = root {
+            target = target.tls(root, "localhost").unwrap();
+        }
+        Self {
+            subject,
+            address,
+            target,
+            _directory: directory,
+        }
     }
 
     /// Holds the process, and returns when it stands still.
@@ -41,7 +70,7 @@ impl Server {
         stat.rsplit_once(") ")?.1.chars().next()
     }
 
-    pub(crate) async fn end(self) -> SubjectEnd {
+    pub(crate) async fn end(self) -> ProcessEnd {
         let end = timeout(PATIENCE, self.subject.end()).await.unwrap();
         let end = end.unwrap();
         // Its report stands at the end; what comes before can be long.

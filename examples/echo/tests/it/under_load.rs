@@ -1,23 +1,23 @@
 //! SIGTERM in the middle of the load.
 
-use adieu_load::{Load, Mode, Target, times};
+use adieu_load::{Load, Mode};
+use adieu_testkit::iterations;
 use tokio::time::timeout;
 
 use crate::server::{GOODBYE, PATIENCE, Server};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_line_is_acknowledged_or_never_read() {
+async fn every_line_is_acknowledged_or_never_read(tls: bool, stops: usize) {
     let crowds = [(Mode::KeepAlive, 64), (Mode::Fresh, 128), (Mode::Mixed, 32)];
-    for (mode, clients) in crowds.repeat(times(1, 200)) {
-        let mut server = Server::start().await;
-        let load = Load::lines(Target::tcp(server.address), GOODBYE);
+    for (mode, clients) in crowds.repeat(stops) {
+        let mut server = Server::with(tls, &[]).await;
+        let load = Load::lines(server.target.clone(), GOODBYE);
         let running = load.mode(mode).clients(clients).start();
         timeout(PATIENCE, running.answered(2_000)).await.unwrap();
         server.subject.terminate().unwrap();
         let tally = timeout(PATIENCE, running.finish()).await.unwrap();
         let end = server.end().await;
         println!(
-            "{mode:?}, {clients} clients: {tally}, gone after {:?}",
+            "{mode:?}, {clients} clients, TLS: {tls}: {tally}, gone after {:?}",
             end.took
         );
         assert_eq!((tally.lost(), tally.unsent), (0, 0), "{mode:?}: {tally}");
@@ -25,4 +25,14 @@ async fn every_line_is_acknowledged_or_never_read() {
             assert_eq!(tally.goodbyes, clients as u64, "{tally}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain() {
+    every_line_is_acknowledged_or_never_read(false, iterations(1, 200)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls() {
+    every_line_is_acknowledged_or_never_read(true, iterations(1, 50)).await;
 }

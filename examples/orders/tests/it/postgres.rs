@@ -124,7 +124,7 @@ fn free_port() -> u16 {
 fn the_same_promises_on_postgresql() {
     let server = match Server::start() {
         Ok(server) => server,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return fixture_skip::missing(why),
     };
     database::a_transaction_in_flight_commits_before_the_pool_closes(&server.url());
     database::a_connection_held_for_ever_does_not_hold_the_exit(&server.url());

@@ -196,7 +196,7 @@ fn begin(address: &str, method: &str, path: &str, body: &str) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     );
     stream

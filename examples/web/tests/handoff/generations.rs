@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adieu_load::{Load, Mode, Target, times};
+use adieu_load::{Load, Mode, Target};
+use adieu_testkit::iterations;
 
 use crate::lineage::{Lineage, PATIENCE, links};
 
@@ -25,9 +26,9 @@ const BAD: [(&str, &str); 5] = [
     ),
 ];
 
-async fn nobody_notices(mode: Mode, hand_offs: usize) {
+async fn no_client_notices(mode: Mode, hand_offs: usize) {
     // Those that hang are among the many only; a good one may take its time on a busy machine.
-    let patience = format!("{}s", times(40, 5));
+    let patience = format!("{}s", iterations(40, 5));
     let mut web = Lineage::start("127.0.0.1:0", &["--handoff-timeout", &patience]);
     let address = web.listen.expect("an address");
     let load = Load::http1(Target::tcp(address), "/")
@@ -81,12 +82,12 @@ async fn nobody_notices(mode: Mode, hand_offs: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_connections_that_are_kept_and_fresh_ones() {
-    nobody_notices(Mode::Mixed, times(4, 60)).await;
+    no_client_notices(Mode::Mixed, iterations(4, 60)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_connection_for_each_request() {
-    nobody_notices(Mode::Fresh, times(3, 40)).await;
+    no_client_notices(Mode::Fresh, iterations(3, 40)).await;
 }
 
 /// What a process has open once it has settled: connections of ours take a moment to be closed.
@@ -107,7 +108,7 @@ fn no_descriptor_is_left_over() {
     // With at most one more than it needs, of the question whether it is ready.
     let first = links(web.pid());
     web.next_is("exit 7");
-    for _ in 0..times(4, 20) {
+    for _ in 0..iterations(4, 20) {
         web.hand_over_in_vain();
     }
     let after = descriptors(web.pid(), first.len());
@@ -116,7 +117,7 @@ fn no_descriptor_is_left_over() {
         "after failures: {first:#?} {after:#?}"
     );
     web.next_is_good();
-    for _ in 0..times(4, 20) {
+    for _ in 0..iterations(4, 20) {
         web.hand_over();
     }
     let last = descriptors(web.pid(), first.len());

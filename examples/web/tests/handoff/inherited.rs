@@ -206,7 +206,7 @@ fn variables_for_another_process_are_not_for_us() {
 }
 
 #[test]
-fn what_nobody_listens_on_is_said() {
+fn an_inherited_socket_without_a_listener_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut live = Activated::new(
         listener,

@@ -141,7 +141,7 @@ impl Lineage {
     pub(crate) fn ask(&self, path: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.admin).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         let status = text.split(' ').nth(1)?.parse().ok()?;

@@ -114,7 +114,7 @@ fn a_page_sees_the_close_and_its_spare_sockets_hold_nothing() {
         );
     let mut live = Own::new(router).start();
     let Some(_browser) = Browser::open(&format!("http://{}/", live.address)) else {
-        println!("skipped: no chromium, chromium-browser or google-chrome is installed");
+        fixture_skip::missing("chromium, chromium-browser or google-chrome");
         live.stop();
         live.finish().exits(0);
         return;
@@ -129,5 +129,5 @@ fn a_page_sees_the_close_and_its_spare_sockets_hold_nothing() {
         .exits(0)
         .within_ms(700)
         .loses_nothing()
-        .closes_nobody_else();
+        .closes_no_other_connection();
 }

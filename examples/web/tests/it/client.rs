@@ -136,6 +136,12 @@ impl Client {
         self
     }
 
+    /// Goes for good, with a reset: not half-closed, after which a client may still wait for its answer.
+    pub(crate) fn reset(self) {
+        let now = Some(Duration::ZERO);
+        rustix::net::sockopt::set_socket_linger(&self.socket, now).expect("an option of sockets");
+    }
+
     /// Reads some bytes; none at the end. Silence is neither.
     #[track_caller]
     fn more(&mut self) -> io::Result<usize> {

@@ -10,10 +10,11 @@ pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
 
 const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_HEADERS: u8 = 4;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;

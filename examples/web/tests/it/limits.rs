@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use adieu::{Limits, Stopping};
+use adieu::http::{Limits, Stopping};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::DefaultBodyLimit;
@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use futures_util::stream::{self, StreamExt};
 
 use crate::client::{Client, Over};
-use crate::h2::{H2, NO_LIMIT};
+use crate::h2::{DATA, END_STREAM, H2, NO_LIMIT};
 use crate::live::Live;
 use crate::own::Own;
 
@@ -149,7 +149,7 @@ fn a_handler_that_takes_its_time_is_no_stall() {
     live.stop();
     assert_eq!(client.answer().text(), "slept false, stopping true");
     assert_eq!(h2.answer(1), "slept false, stopping true");
-    live.finish().exits(0).within_ms(700).loses_nothing();
+    live.finish().exits(0).within_ms(1_500).loses_nothing();
 }
 
 #[test]
@@ -175,26 +175,80 @@ fn a_head_too_large_is_answered_with_431() {
     ends_clean(live);
 }
 
+/// Everybody has a request under way: nobody is closed for it.
 #[test]
 fn one_client_too_many_waits_for_a_place() {
-    let live = with(|limits| limits.connections = 2);
+    let mut live = with(|limits| limits.connections = 2);
     let (mut first, mut second) = (live.connect(Over::Http1), live.connect(Over::Http1));
-    assert_eq!(first.get("/").status(), 200);
-    assert_eq!(second.get("/").status(), 200);
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.get("/").status(), 200);
+        client.ask("/wait");
+    }
     let mut third = live.connect(Over::Http1);
     third.ask("/");
-    // The others are served meanwhile, and the third is not.
-    assert_eq!(first.get("/").status(), 200);
+    // Another service goes through a whole time of its own, and the third client has no answer.
+    let other = with(|limits| limits.head = SHORT);
+    other.connect(Over::Http1).is_told_to_try_again();
+    ends_clean(other);
     third.socket.set_nonblocking(true).expect("a flag");
     assert!(third.socket.peek(&mut [0]).is_err());
     third.socket.set_nonblocking(false).expect("a flag");
-    drop(second);
+    second.reset();
     assert_eq!(third.answer().status(), 200);
+    live.stop();
+    assert_eq!(first.answer().text(), "slept false, stopping true");
+    live.finish()
+        .exits(0)
+        .loses_nothing()
+        .notes_that(&["all connections allowed were taken 1 time"]);
+}
+
+/// Whoever has been idle for the longest goes, and knows that it may come again.
+#[test]
+fn the_longest_idle_makes_room_for_the_next() {
+    let live = with(|limits| limits.connections = 2);
+    let (mut first, mut second) = (live.connect(Over::Http1), live.connect(Over::Http1));
+    assert_eq!(second.get("/").status(), 200);
+    // Its clock ticks every few milliseconds, and the second is to be the one that was idle for longer.
+    first.send("GET / HTTP/1.1\r\nhost: localhost\r\n");
+    std::thread::sleep(Duration::from_millis(50));
+    first.send("\r\n");
+    assert_eq!(first.answer().status(), 200);
+    let mut third = live.connect(Over::Http1);
+    assert_eq!(third.get("/").status(), 200);
+    second.is_told_to_try_again();
+    assert_eq!(first.get("/").status(), 200);
+    ends_clean(live);
+}
+
+/// Nobody is idle when it comes: the next one to be makes room.
+#[test]
+fn a_connection_that_becomes_idle_makes_room() {
+    let live = with(|limits| limits.connections = 1);
+    // One that is gone again at once is in nobody's way.
+    drop(live.connect(Over::Http1));
+    let mut busy = live.connect(Over::Http1);
+    busy.send("POST /upload HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nha");
+    let mut next = live.connect(Over::Http1);
+    next.ask("/");
+    busy.send("lf");
+    assert_eq!(busy.answer().text(), "4");
+    assert_eq!(next.answer().status(), 200);
+    let mut busy = H2::connect(&live, Over::Http2);
+    busy.ask(1, "/upload", false);
+    let mut next = live.connect(Over::Http1);
+    next.ask("/");
+    busy.frame(DATA, END_STREAM, 1, b"half");
+    assert_eq!(busy.answer(1), "4");
+    assert_eq!(next.answer().status(), 200);
+    // What crossed the end was not handled, and may be sent again.
+    busy.rest_of_it();
+    assert_eq!(busy.goaways, [1]);
     ends_clean(live);
 }
 
 #[test]
-fn a_panic_costs_one_answer_and_nobody_else_anything() {
+fn a_panic_costs_one_response_and_no_other_client_anything() {
     let live = with(|_| {});
     let mut client = live.connect(Over::Http1);
     assert_eq!(client.get("/panic").status(), 500);

@@ -11,6 +11,7 @@ fn a_handler_that_never_ends_is_cut_and_named() {
         let mut client = live.connect(over);
         client.ask("/slow?ms=600000");
         live.stop();
+        assert_eq!(client.answer().status(), 503);
         client.is_closed();
         let ended = live.finish();
         ended.exits(3).within_ms(2_000);
@@ -69,7 +70,7 @@ fn a_handler_that_blocks_its_thread_is_named() {
 }
 
 #[test]
-fn a_lame_duck_serves_everybody_and_sends_them_elsewhere() {
+fn a_lame_duck_serves_every_client_and_sends_it_elsewhere() {
     each([Over::Http1, Over::Http1Tls], |over| {
         let mut live = Web::new().lame_duck("1s").tls(over.is_tls()).start();
         let mut old = live.connect(over);
@@ -87,7 +88,7 @@ fn a_lame_duck_serves_everybody_and_sends_them_elsewhere() {
             .exits(0)
             .not_before_ms(1_000)
             .within_ms(1_700)
-            .closes_nobody_else();
+            .closes_no_other_connection();
     });
 }
 
@@ -120,7 +121,7 @@ fn a_lame_duck_serves_new_http2_clients_before_it_sends_them_elsewhere() {
             .exits(0)
             .not_before_ms(1_000)
             .within_ms(1_700)
-            .closes_nobody_else();
+            .closes_no_other_connection();
     });
 }
 

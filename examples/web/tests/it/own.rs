@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use adieu::{Limits, ShutdownHandle};
+use adieu::ShutdownHandle;
+use adieu::http::Limits;
 use axum::Router;
 use tempfile::TempDir;
 
@@ -59,10 +60,12 @@ impl Own {
                     if let Some((_, chain, key)) = tls {
                         listen = listen.tls(chain, key);
                     }
-                    let listener = listen.await?;
-                    let address = listener.local_addr().expect("an address");
+                    let handle = app.shutdown_handle();
+                    let listener = listen.await?.on_listening(move |address| {
+                        let address = address.parse().expect("an address");
+                        let _ = ready_to.send((address, handle));
+                    });
                     app.http(listener, self.router).limits(self.limits);
-                    let _ = ready_to.send((address, app.shutdown_handle()));
                     Ok(())
                 },
             ));

@@ -100,7 +100,7 @@ fn run(row: &Row, over: Over) -> Duration {
     let ended: Ended = live.finish();
     ended.exits(0).within_ms(row.bound).loses_nothing();
     match row.note {
-        [] => ended.closes_nobody_else(),
+        [] => ended.closes_no_other_connection(),
         words => ended.notes_that(words),
     };
     ended.notes_that(&["listener cloaked"]);

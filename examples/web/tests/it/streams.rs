@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use adieu::Limits;
+use adieu::http::Limits;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::IntoResponse;
@@ -58,7 +58,7 @@ fn events_that_ignore_the_stop_are_ended_between_two_of_them() {
             .exits(0)
             .within_ms(700)
             .loses_nothing()
-            .closes_nobody_else();
+            .closes_no_other_connection();
     });
     let mut live = Own::new(router()).start();
     let mut h2 = H2::connect(&live, Over::Http2);
@@ -106,7 +106,7 @@ fn a_reader_that_stopped_is_cut_after_its_bound() {
         live.stop();
         live.finish()
             .exits(0)
-            .within_ms(2_000)
+            .within_ms(2_500)
             .notes_that(&["stalled reader", "GET /large for "]);
     });
 }
@@ -123,7 +123,7 @@ fn a_reader_that_stopped_after_many_small_answers_is_cut_too() {
     live.stop();
     live.finish()
         .exits(0)
-        .within_ms(2_000)
+        .within_ms(2_500)
         .notes_that(&["stalled reader"]);
 }
 
@@ -150,7 +150,10 @@ fn a_slow_reader_gets_all_of_it() {
         live.stop();
         let count = client.sip(64 * 1_024, Duration::from_millis(40));
         assert!(count >= LARGE, "{count} of {LARGE}");
-        live.finish().exits(0).loses_nothing().closes_nobody_else();
+        live.finish()
+            .exits(0)
+            .loses_nothing()
+            .closes_no_other_connection();
     });
 }
 
@@ -184,5 +187,5 @@ fn a_slow_http2_reader_gets_all_of_it() {
         .exits(0)
         .not_before_ms(600)
         .loses_nothing()
-        .closes_nobody_else();
+        .closes_no_other_connection();
 }

@@ -36,9 +36,9 @@ fn stops_well(mut web: Child) {
 
 /// A full disk below what it prints.
 #[test]
-fn a_full_disk_holds_nobody() {
+fn a_full_disk_does_not_hold_the_stop() {
     let Ok(full) = File::options().write(true).open("/dev/full") else {
-        return println!("skipped, no /dev/full");
+        return fixture_skip::not_possible("there is no /dev/full");
     };
     let address = free_address();
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-web"));
@@ -63,7 +63,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// It has something to say of the shortage, and goes on with its work whoever hears it.
 #[test]
-fn a_log_that_takes_no_line_holds_nobody() {
+fn a_log_that_takes_no_line_does_not_hold_the_stop() {
     let (reader, writer) = full_pipe();
     let address = free_address();
     let mut command = Command::new("sh");

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use adieu::Stopping;
+use adieu::http::Stopping;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use hyper_util::rt::TokioIo;
 
 use crate::client::{Over, each};
 use crate::live::Live;
@@ -89,7 +90,7 @@ fn a_handler_may_say_goodbye_in_its_own_words() {
             .exits(0)
             .within_ms(700)
             .loses_nothing()
-            .closes_nobody_else();
+            .closes_no_other_connection();
     });
 }
 
@@ -168,4 +169,58 @@ fn another_protocol_has_a_bound() {
             .within_ms(1_500)
             .notes_that(&["upgraded, from 127.0.0.1:"]);
     });
+}
+
+/// A tunnel that gives back what comes.
+async fn tunnel(mut request: Request) -> Response {
+    if request.method() != Method::CONNECT {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let io = TokioIo::new(upgrade.await.expect("it is a tunnel"));
+        let (mut from, mut to) = tokio::io::split(io);
+        let _ = tokio::io::copy(&mut from, &mut to).await;
+    });
+    StatusCode::OK.into_response()
+}
+
+#[test]
+fn a_tunnel_lives_and_has_the_bound_of_other_protocols() {
+    each(EACH, |over| {
+        let router = Router::new().fallback(tunnel);
+        let mut live = Own::new(router).tls(over.is_tls()).start();
+        let mut client = live.connect(over);
+        client.send("CONNECT there:80 HTTP/1.1\r\nhost: there:80\r\n\r\n");
+        let head = client.until("\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        for word in ["one", "two"] {
+            client.send(word);
+            assert_eq!(client.exactly(3), word.as_bytes());
+        }
+        live.stop_and_be_refused();
+        client.send("end");
+        assert_eq!(client.exactly(3), b"end");
+        client.is_closed();
+        live.finish()
+            .exits(0)
+            .within_ms(1_500)
+            .loses_nothing()
+            .notes_that(&["upgraded, from 127.0.0.1:"]);
+    });
+}
+
+/// What is refused is a request like any other.
+#[test]
+fn a_tunnel_that_is_refused_leaves_the_connection() {
+    let router = Router::new().fallback(async || StatusCode::FORBIDDEN);
+    let mut live = Own::new(router).start();
+    let mut client = live.connect(Over::Http1);
+    for _ in 0..2 {
+        client.send("CONNECT there:80 HTTP/1.1\r\nhost: there:80\r\n\r\n");
+        assert_eq!(client.answer().status(), 403);
+    }
+    live.stop();
+    client.is_told_to_try_again();
+    live.finish().exits(0).loses_nothing();
 }

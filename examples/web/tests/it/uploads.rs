@@ -16,7 +16,7 @@ fn uploads() -> [String; 2] {
 
 /// As long as nobody says so, a client sends its next request on the same connection, and it is lost.
 #[test]
-fn who_has_sent_a_body_is_told_to_go_elsewhere() {
+fn a_client_that_has_sent_a_body_is_told_to_go_elsewhere() {
     each([Over::Http1, Over::Http1Tls], |over| {
         let mut live = Web::new().lame_duck("1s").tls(over.is_tls()).start();
         let mut clients: Vec<(Client, String)> = uploads()
@@ -36,7 +36,10 @@ fn who_has_sent_a_body_is_told_to_go_elsewhere() {
             let first = live.connect(over).send(&*upload).answer();
             assert_eq!((first.status(), first.closes()), (200, true));
         }
-        live.finish().exits(0).loses_nothing().closes_nobody_else();
+        live.finish()
+            .exits(0)
+            .loses_nothing()
+            .closes_no_other_connection();
     });
 }
 
@@ -58,6 +61,9 @@ fn what_is_sent_behind_a_body_is_answered() {
             assert_eq!((last.status(), last.closes()), (200, true));
             client.is_closed();
         }
-        live.finish().exits(0).loses_nothing().closes_nobody_else();
+        live.finish()
+            .exits(0)
+            .loses_nothing()
+            .closes_no_other_connection();
     });
 }

@@ -34,7 +34,10 @@ pub(crate) struct Web {
     directory: TempDir,
     certificate: Option<CertificateDer<'static>>,
     stdin: Stdio,
-    descriptors: Option<u32>,
+    /// What the shell says before it starts the server.
+    descriptors: Option<String>,
+    /// A program that starts it in its own place.
+    wrapper: Vec<String>,
 }
 
 impl Web {
@@ -47,22 +50,40 @@ impl Web {
             certificate: None,
             stdin: Stdio::null(),
             descriptors: None,
+            wrapper: Vec::new(),
         }
     }
 
     /// With so many file descriptors and no more.
-    pub(crate) const fn descriptors(mut self, most: u32) -> Self {
-        self.descriptors = Some(most);
+    pub(crate) fn descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(format!("ulimit -n {most}"));
+        self
+    }
+
+    /// With so many file descriptors, and the right to raise that to `hard`.
+    pub(crate) fn soft_descriptors(mut self, soft: u32, hard: u32) -> Self {
+        self.descriptors = Some(format!("ulimit -Sn {soft}; ulimit -Hn {hard}"));
+        self
+    }
+
+    /// Started by this command, which gets the program and its arguments behind its own.
+    pub(crate) fn wrapped<const N: usize>(mut self, words: [&str; N]) -> Self {
+        self.wrapper = words.map(ToOwned::to_owned).to_vec();
         self
     }
 
     fn command(&self) -> Command {
         let web = env!("CARGO_BIN_EXE_example-web");
-        match self.descriptors {
+        if let [program, words @ ..] = &*self.wrapper {
+            let mut command = Command::new(program);
+            command.args(words).arg(web);
+            return command;
+        }
+        match &self.descriptors {
             None => Command::new(web),
-            Some(most) => {
+            Some(limit) => {
                 let mut shell = Command::new("sh");
-                let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+                let script = format!("{limit}; exec \"$0\" \"$@\"");
                 shell.args(["-c", &script, web]);
                 shell
             }

@@ -12,7 +12,7 @@ fn state(pid: i32) -> Option<char> {
 }
 
 #[tokio::test]
-async fn everybody_in_the_queue_is_answered() {
+async fn every_connection_in_the_accept_queue_is_answered() {
     let mut server = Server::start(false, &[]).await;
     server.subject.hold().unwrap();
     while state(server.subject.pid()) != Some('T') {

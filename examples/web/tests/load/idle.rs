@@ -21,10 +21,8 @@ fn room() -> usize {
     };
     setrlimit(Resource::Nofile, all).unwrap();
     maximum.map_or(WANTED, |most| {
-        usize::try_from(most)
-            .unwrap_or(WANTED)
-            .saturating_sub(500)
-            .min(WANTED)
+        // The server keeps an eighth of them for other things.
+        (usize::try_from(most).unwrap_or(4 * WANTED) / 4 * 3).min(WANTED)
     })
 }
 

@@ -3,6 +3,7 @@
 
 mod backlog;
 mod idle;
+mod long_lived;
 mod server;
 mod slow_network;
 mod under_load;

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use adieu_load::{Load, Subject, SubjectEnd, Tally, Target};
+use adieu_load::{Load, Tally, Target};
+use adieu_testkit::{ChildProcess, ProcessEnd};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -11,8 +12,9 @@ use tokio::time::timeout;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
-    pub(crate) subject: Subject,
+    pub(crate) subject: ChildProcess,
     pub(crate) target: Target,
+    /// Of a TCP server.
     pub(crate) address: SocketAddr,
     _directory: TempDir,
 }
@@ -20,6 +22,25 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start(tls: bool, flags: &[&str]) -> Self {
         Self::listening_on("127.0.0.1:0", tls, flags).await
+    }
+
+    /// On a Unix socket.
+    pub(crate) async fn on_a_file(flags: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("web.sock");
+        let listen = format!("unix:{}", path.display());
+        let mut arguments = vec!["--listen", &listen];
+        arguments.extend(flags);
+        let mut subject =
+            ChildProcess::start(env!("CARGO_BIN_EXE_example-web"), arguments).unwrap();
+        let said = timeout(PATIENCE, subject.line("listening on ")).await;
+        assert_eq!(said.unwrap().unwrap(), listen);
+        Self {
+            subject,
+            target: Target::unix(path),
+            address: SocketAddr::from(([0; 4], 0)),
+            _directory: directory,
+        }
     }
 
     pub(crate) async fn listening_on(listen: &str, tls: bool, flags: &[&str]) -> Self {
@@ -37,7 +58,8 @@ impl Server {
             arguments.extend(["--tls-cert", cert.to_str().unwrap()]);
             arguments.extend(["--tls-key", key.to_str().unwrap()]);
         }
-        let mut subject = Subject::start(env!("CARGO_BIN_EXE_example-web"), arguments).unwrap();
+        let mut subject =
+            ChildProcess::start(env!("CARGO_BIN_EXE_example-web"), arguments).unwrap();
         let address = timeout(PATIENCE, subject.line("listening on ")).await;
         let address: SocketAddr = address.unwrap().unwrap().parse().unwrap();
         let mut target = Target::tcp(address);
@@ -54,7 +76,7 @@ impl Server {
     }
 
     /// Stops it once the load has so many answers, and waits until every client was refused.
-    pub(crate) async fn stop_under(mut self, load: Load, answers: u64) -> (Tally, SubjectEnd) {
+    pub(crate) async fn stop_under(mut self, load: Load, answers: u64) -> (Tally, ProcessEnd) {
         let running = load.start();
         timeout(PATIENCE, running.answered(answers)).await.unwrap();
         self.subject.terminate().unwrap();
@@ -62,7 +84,7 @@ impl Server {
         (tally, self.end().await)
     }
 
-    pub(crate) async fn end(self) -> SubjectEnd {
+    pub(crate) async fn end(self) -> ProcessEnd {
         let end = timeout(PATIENCE, self.subject.end()).await.unwrap();
         let end = end.unwrap();
         // Its report stands at the end; what comes before can be long.

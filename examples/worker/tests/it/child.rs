@@ -23,7 +23,7 @@ pub(crate) struct Worker {
 /// A worker that is gone.
 pub(crate) struct Gone {
     pub(crate) status: ExitStatus,
-    /// What it had said that nobody had read yet.
+    /// What it had said that the test had not read yet.
     pub(crate) lines: Vec<String>,
     pub(crate) log: String,
 }

@@ -14,7 +14,7 @@ struct Last(PathBuf);
 
 impl Last {
     fn holder(folder: &Path) -> Pid {
-        let text = fs::read_to_string(folder.join("lock")).expect("somebody has the folder");
+        let text = fs::read_to_string(folder.join("lock")).expect("a process has the directory");
         let holder = text.trim().parse().ok().and_then(Pid::from_raw);
         holder.expect("the number of a process")
     }
@@ -22,7 +22,7 @@ impl Last {
 
 impl Drop for Last {
     fn drop(&mut self) {
-        // After a test that went well there is nobody left, and this is an error.
+        // After a test that went well no process is left, and this is an error.
         if std::thread::panicking() {
             let _ = kill_process(Self::holder(&self.0), Signal::KILL);
         }

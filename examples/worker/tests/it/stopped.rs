@@ -1,4 +1,4 @@
-//! Stopped in order: the batch in hand is finished, saved, and the last one.
+//! Stopped in order: the batch in progress is finished, saved, and the last one.
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ fn a_batch_that_was_begun_is_finished() {
 }
 
 #[test]
-fn a_batch_longer_than_the_grace_is_cut_and_done_again() {
+fn a_batch_longer_than_the_grace_is_cancelled_and_done_again() {
     let folder = TempDir::new().expect("a folder");
     let words = ["--batch-ms", "600000", "--grace", "300ms"];
     let mut worker = Worker::logging("debug", folder.path(), &words);

@@ -3,16 +3,22 @@
 use ruff_python_ast::{
     ExceptHandler, ExceptHandlerExceptHandler, Expr, Stmt, StmtFunctionDef, StmtTry, StmtWith,
 };
+use ruff_text_size::{Ranged, TextRange};
 
 use super::super::extract::Reader;
+use super::endless_loop::leaves;
 use super::walk::{self, Node};
 use crate::rule;
+use crate::severity::Severity;
 
 pub(crate) fn check<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef, index: u32) {
     let mut tries = Vec::new();
     let mut withs = Vec::new();
+    let mut loops: Vec<TextRange> = Vec::new();
     let mut cancels = false;
     walk::own(&def.body, |node| match node {
+        Node::Stmt(Stmt::While(stmt)) => loops.push(stmt.range()),
+        Node::Stmt(Stmt::For(stmt)) => loops.push(stmt.range()),
         Node::Stmt(Stmt::Try(stmt)) => tries.push(stmt),
         Node::Stmt(Stmt::With(stmt)) if !stmt.is_async => withs.push(stmt),
         Node::Expr(Expr::Call(call)) => {
@@ -20,21 +26,22 @@ pub(crate) fn check<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef, i
         }
         _ => {}
     });
+    let in_loop = |range: TextRange| loops.iter().any(|outer| outer.contains_range(range));
     let is_main = def.name.as_str().contains("main");
     for stmt in tries {
         if walk::has_await(&stmt.body) && !is_main {
-            handlers(reader, stmt, cancels);
+            handlers(reader, stmt, cancels, in_loop(stmt.range()));
         }
         cleanups(reader, stmt, index);
     }
     for stmt in withs {
         if !is_main && !cancels && walk::has_await(&stmt.body) && !awaits_tasks_only(&stmt.body) {
-            suppressed(reader, stmt);
+            suppressed(reader, stmt, in_loop(stmt.range()));
         }
     }
 }
 
-fn handlers<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtTry, cancels: bool) {
+fn handlers<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtTry, cancels: bool, in_loop: bool) {
     for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
         let caught = caught(reader, handler);
         if raises(&handler.body) || uses_error(handler) {
@@ -49,12 +56,23 @@ fn handlers<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtTry, cancels: bool) {
             // Waiting for a task this function cancelled itself: the error is the task's.
             Caught::Cancelled if cancels || awaits_tasks_only(&stmt.body) => return,
             Caught::Cancelled => {
-                reader.report(
-                    handler,
-                    rule::SWALLOWED_CANCEL,
-                    "`CancelledError` ends here: a loop round it lives on, `timeout` and `TaskGroup` lose count; \
-                     clean up and `raise`",
-                );
+                // A handler that ends the task there does what the cancellation is for.
+                let (severity, message) = if in_loop
+                    && !leaves(&handler.body)
+                    && !keeps(&handler.body)
+                {
+                    (
+                        Severity::Warning,
+                        "`CancelledError` ends here and the loop round it goes on: the task cannot be cancelled; \
+                         clean up and `raise`",
+                    )
+                } else {
+                    (
+                        Severity::Note,
+                        "`CancelledError` ends here: `timeout` and `TaskGroup` lose count of it; clean up and `raise`",
+                    )
+                };
+                reader.report_as(severity, handler, rule::SWALLOWED_CANCEL, message);
                 return;
             }
             Caught::Everything if cancels && awaits_tasks_only(&stmt.body) => return,
@@ -68,7 +86,13 @@ fn handlers<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtTry, cancels: bool) {
                     "{said} round an await also catches the cancellation and does not raise it again; \
                      catch `Exception`"
                 );
-                reader.report(handler, rule::BARE_EXCEPT, message);
+                // Who writes `BaseException` means it; a bare `except` is mostly a slip.
+                let severity = if handler.type_.is_some() || awaits_cleanup_only(&stmt.body) {
+                    Severity::Note
+                } else {
+                    Severity::Warning
+                };
+                reader.report_as(severity, handler, rule::BARE_EXCEPT, message);
                 return;
             }
         }
@@ -104,6 +128,12 @@ fn caught(reader: &Reader<'_, '_>, handler: &ExceptHandlerExceptHandler) -> Caug
             .unwrap_or(Caught::Other),
         other => one(other),
     }
+}
+
+/// Whether a handler remembers what happened: to act on it when its loop is done.
+fn keeps(body: &[Stmt]) -> bool {
+    body.iter()
+        .any(|stmt| matches!(stmt, Stmt::Assign(_) | Stmt::AugAssign(_)))
 }
 
 fn raises(body: &[Stmt]) -> bool {
@@ -151,11 +181,9 @@ fn uses_error(handler: &ExceptHandlerExceptHandler) -> bool {
                         | "repr"
                         | "log"
                 );
-                !log && call
-                    .arguments
-                    .args
-                    .iter()
-                    .any(|a| matches!(a, Expr::Name(n) if n.id.as_str() == name.as_str()))
+                let keywords = call.arguments.keywords.iter().map(|keyword| &keyword.value);
+                let mut given = call.arguments.args.iter().chain(keywords);
+                !log && given.any(|a| matches!(a, Expr::Name(n) if n.id.as_str() == name.as_str()))
             }
             _ => false,
         };
@@ -175,9 +203,36 @@ fn awaits_tasks_only(body: &[Stmt]) -> bool {
     only
 }
 
+/// `await client.aclose()`: what is given up anyway may swallow what it likes.
+fn awaits_cleanup_only(body: &[Stmt]) -> bool {
+    let mut only = true;
+    walk::own(body, |node| {
+        if let Node::Expr(Expr::Await(inner)) = node {
+            let name = walk::last_name(&inner.value).to_ascii_lowercase();
+            only &= CLEANUPS.iter().any(|word| name.contains(word));
+        }
+    });
+    only
+}
+
+const CLEANUPS: &[&str] = &[
+    "close",
+    "aexit",
+    "cleanup",
+    "clean_up",
+    "disconnect",
+    "shutdown",
+    "terminate",
+    "stop",
+    "teardown",
+    "dispose",
+];
+
 fn is_task(expr: &Expr) -> bool {
     match expr {
         Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) => true,
+        Expr::List(list) => list.elts.iter().all(is_task),
+        Expr::Set(set) => set.elts.iter().all(is_task),
         Expr::Call(call) => {
             matches!(
                 walk::method(call),
@@ -196,7 +251,7 @@ fn is_task(expr: &Expr) -> bool {
     }
 }
 
-fn suppressed<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtWith) {
+fn suppressed<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtWith, in_loop: bool) {
     for item in &stmt.items {
         let Expr::Call(call) = &item.context_expr else {
             continue;
@@ -209,7 +264,8 @@ fn suppressed<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtWith) {
                 || reader.scopes.path(error).as_deref() == Some("asyncio.CancelledError")
         });
         if swallows {
-            reader.report(
+            reader.report_as(
+                if in_loop { Severity::Warning } else { Severity::Note },
                 &item.context_expr,
                 rule::SWALLOWED_CANCEL,
                 "`suppress` swallows the cancellation of this task; suppress it only round `await task` of a task \
@@ -245,7 +301,7 @@ fn cleanups<'a>(reader: &mut Reader<'a, '_>, stmt: &'a StmtTry, index: u32) {
     }
     for call in bare {
         let place = reader.place(call);
-        reader.unit.functions[index as usize]
+        reader.summary.functions[index as usize]
             .bare_cleanups
             .push(place);
     }

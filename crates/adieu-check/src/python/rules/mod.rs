@@ -1,14 +1,15 @@
 //! Rules that one function is enough for.
 
 mod cancel;
-mod exits;
+mod endless_loop;
+mod exit_in_task;
+mod in_place_save;
 mod order;
-mod save;
 mod signals;
-mod spin;
 mod start;
 mod tasks;
 mod walk;
+mod windows;
 
 use ruff_python_ast::{Stmt, StmtFunctionDef};
 
@@ -17,6 +18,7 @@ use super::extract::Reader;
 pub(crate) use signals::SignalCall;
 pub(crate) use tasks::{check_dropped, check_thrown_away};
 pub(crate) use walk::has_await;
+pub(crate) use windows::findings as on_windows;
 
 /// Looks at a function whose body has just been read, while its names are still in scope.
 pub(crate) fn on_function<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef, index: u32) {
@@ -24,12 +26,12 @@ pub(crate) fn on_function<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunction
         return;
     }
     order::schedule_after_stop(reader, &def.body);
-    save::note(reader, def, index);
+    in_place_save::note(reader, def, index);
     if def.is_async {
         start::mark(reader, def, index);
         cancel::check(reader, def, index);
-        spin::check(reader, def, index);
-        exits::check(reader, def);
+        endless_loop::check(reader, def, index);
+        exit_in_task::check(reader, def);
         order::wait_closed_first(reader, def);
         order::closed_before_users(reader, def);
     }
@@ -42,4 +44,5 @@ pub(crate) fn on_module<'a>(reader: &mut Reader<'a, '_>, body: &'a [Stmt]) {
     }
     order::schedule_after_stop(reader, body);
     signals::check(reader);
+    windows::note(reader, body);
 }

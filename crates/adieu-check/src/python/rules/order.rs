@@ -3,8 +3,9 @@
 use ruff_python_ast::{Expr, ExprCall, Stmt, StmtFor, StmtFunctionDef};
 
 use super::super::extract::Reader;
-use super::super::known;
+use super::super::models::libraries;
 use super::walk::{self, Node};
+use crate::callgraph::path::is_internal;
 use crate::rule;
 
 const LOOP_NAMES: &[&str] = &["loop", "_loop", "event_loop", "evloop"];
@@ -57,9 +58,9 @@ fn is_loop_receiver(reader: &Reader<'_, '_>, call: &ExprCall) -> bool {
         return false;
     };
     match reader.scopes.value(&attribute.value) {
-        Some(path) if !path.starts_with('@') => {
-            path.strip_prefix("asyncio.").is_some_and(known::is_loop)
-        }
+        Some(path) if !is_internal(&path) => path
+            .strip_prefix("asyncio.")
+            .is_some_and(libraries::is_loop),
         _ => LOOP_NAMES.contains(&walk::last_name(&attribute.value)),
     }
 }
@@ -137,7 +138,7 @@ fn is_server(reader: &Reader<'_, '_>, call: &ExprCall) -> bool {
         Some("asyncio.start_server()!" | "asyncio.start_unix_server()!" | "asyncio.Server()") => {
             true
         }
-        Some(path) if !path.starts_with('@') => path.ends_with(".create_server()!"),
+        Some(path) if !is_internal(path) => path.ends_with(".create_server()!"),
         _ => walk::has_word(walk::last_name(&attribute.value), &["server", "srv"]),
     }
 }

@@ -4,7 +4,7 @@ use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::super::extract::Reader;
-use crate::program::CallFlags;
+use crate::callgraph::CallFlags;
 use crate::rule;
 
 /// A handler installed with `signal.signal`, judged at the file's end.
@@ -61,7 +61,7 @@ pub(crate) fn check(reader: &mut Reader<'_, '_>) {
         let beside = call.in_async
             || match call.function {
                 Some(function) => runs_loop(reader, function),
-                None => !reader.unit.facts.mains.is_empty(),
+                None => !reader.summary.facts.mains.is_empty(),
             };
         if beside {
             reader.report(
@@ -75,11 +75,11 @@ pub(crate) fn check(reader: &mut Reader<'_, '_>) {
 }
 
 fn runs_loop(reader: &Reader<'_, '_>, function: u32) -> bool {
-    reader.unit.functions[function as usize]
+    reader.summary.functions[function as usize]
         .calls
         .iter()
         .any(|call| {
-            let path = reader.unit.names.get(call.target);
+            let path = reader.summary.names.get(call.target);
             !call.flags.has(CallFlags::AWAITED)
                 && (path == "asyncio.run"
                     || path.ends_with(".run_until_complete")

@@ -5,7 +5,7 @@ use ruff_text_size::Ranged;
 
 use super::super::extract::Reader;
 use super::walk::{self, Node};
-use crate::program::CallFlags;
+use crate::callgraph::CallFlags;
 
 /// Marks the calls of a `main` that come before its first await or task.
 pub(crate) fn mark<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef, index: u32) {
@@ -26,7 +26,7 @@ pub(crate) fn mark<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef, in
         first = first.min(at);
     });
     let limit = reader.lines.place(reader.source, first.to_usize());
-    for call in &mut reader.unit.functions[index as usize].calls {
+    for call in &mut reader.summary.functions[index as usize].calls {
         if call.place < limit {
             call.flags.set(CallFlags::AT_START);
         }

@@ -3,7 +3,7 @@
 use ruff_python_ast::{Expr, ExprCall, StmtAssign};
 
 use super::super::extract::Reader;
-use super::super::known;
+use super::super::models::libraries;
 use super::walk;
 use crate::rule;
 
@@ -28,7 +28,7 @@ pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall)
         Some(path) if path.starts_with("asyncio.") => path
             .strip_prefix("asyncio.")
             .and_then(|rest| rest.strip_suffix(".create_task"))
-            .is_some_and(known::is_loop),
+            .is_some_and(libraries::is_loop),
         // `self.loop.create_task(...)`: a loop by its name. A task group keeps its tasks.
         _ => {
             method == "create_task"
@@ -41,7 +41,7 @@ pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall)
         reader.report(
             call,
             rule::DROPPED_TASK,
-            "nobody holds this task: it can be collected while it runs, and no stop waits for it; \
+            "nothing keeps this task: it can be collected while it runs, and no stop waits for it; \
              keep it in a set, or use `asyncio.TaskGroup`",
         );
     }
@@ -56,7 +56,7 @@ fn is_forgiven(reader: &Reader<'_, '_>) -> bool {
     let Some(function) = frame.function.filter(|_| !frame.is_async) else {
         return false;
     };
-    let name = &reader.unit.functions[function as usize].name;
+    let name = &reader.summary.functions[function as usize].name;
     let name = name.rsplit('.').next().unwrap_or(name);
     let source = reader.source;
     memchr::memmem::find_iter(source.as_bytes(), b"add_signal_handler(").any(|at| {

@@ -113,8 +113,8 @@ impl<'a> Stop<'a> {
             })
             .collect();
         let fate = |bar: &&Bar| {
-            let place = Fate::ALL.iter().position(|fate| *fate == bar.fate);
-            place.unwrap_or_default()
+            let position = Fate::ALL.iter().position(|fate| *fate == bar.fate);
+            position.unwrap_or_default()
         };
         let mut marks: Vec<MarkKey<'_>> = stop
             .marks
@@ -147,5 +147,5 @@ impl<'a> Stop<'a> {
 
 /// What a stop is called in the list of stops.
 pub(super) fn name(stop: &StopTimeline) -> String {
-    format!("{}, stop {}", stop.check, stop.run)
+    stop.title()
 }

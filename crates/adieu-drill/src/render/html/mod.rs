@@ -12,4 +12,4 @@ mod page;
 mod policy;
 mod sections;
 
-pub use page::{html, is_report};
+pub use page::{html, html_of_all, is_report};

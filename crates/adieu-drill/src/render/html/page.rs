@@ -22,6 +22,40 @@ pub fn html(report: &Report) -> String {
     page(report, overlay.as_ref(), &chart).into_string()
 }
 
+/// Reports of several targets as one self-contained HTML file: each is a page in a frame of its own, under its name.
+#[must_use]
+pub fn html_of_all(reports: &[Report]) -> String {
+    if let [report] = reports {
+        return html(report);
+    }
+    let page = markup! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="generator" content=(GENERATOR);
+                // The frames inherit it, and have the same style and script.
+                meta http-equiv="Content-Security-Policy" content=(policy(STYLE, SCRIPT));
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "the drills of " (reports.len()) " targets" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body.all {
+                main {
+                    @for report in reports {
+                        details open[report.verdict == Verdict::Failed] {
+                            summary { (report.target.name) ": " (report.verdict.name()) }
+                            iframe.target title=(report.target.name) srcdoc=(html(report)) {}
+                        }
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
 /// Whether a file that begins like this was written by [`html`].
 #[must_use]
 pub fn is_report(beginning: &str) -> bool {
@@ -33,6 +67,7 @@ fn page(report: &Report, overlay: Option<&Overlay>, chart: &Chart<'_>) -> Markup
     let verdict = match report.verdict {
         Verdict::Passed => "passed",
         Verdict::Failed => "failed",
+        Verdict::NotJudged => "was not judged by",
     };
     markup! {
         (DOCTYPE)
@@ -52,6 +87,8 @@ fn page(report: &Report, overlay: Option<&Overlay>, chart: &Chart<'_>) -> Markup
                 main {
                     (sections::starvation(report))
                     (sections::failures(report))
+                    (sections::rollout(report))
+                    (sections::behind(report))
                     (sections::timeline(report, overlay))
                     (sections::advice(report))
                     (sections::checks(report))

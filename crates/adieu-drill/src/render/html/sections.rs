@@ -12,6 +12,7 @@ pub(super) fn header(report: &Report) -> Markup {
     let (class, word, sign) = match report.verdict {
         Verdict::Passed => ("passed", "Passed", "✓"),
         Verdict::Failed => ("failed", "Failed", "✗"),
+        Verdict::NotJudged => ("skipped", "Not judged", "–"),
     };
     markup! {
         header class=(class) {
@@ -29,10 +30,13 @@ pub(super) fn header(report: &Report) -> Markup {
                     div { dt { "Command" } dd { code { (report.target.command.join(" ")) } } }
                 }
                 @if !report.target.address.is_empty() {
-                    div { dt { "Spoken to at" } dd { code { (report.target.address) } } }
+                    div { dt { "Address" } dd { code { (report.target.address) } } }
                 }
                 div { dt { "When" } dd { time datetime=(report.started) { (report.started) } ", " (words::millis(report.duration_ms as f64)) } }
-                div { dt { "How" } dd { "level " (report.level.name()) ", seed " (report.seed) ", " (report.tool) } }
+                div { dt { "How" } dd {
+                    @if let Some(rollout) = &report.rollout { (rollout.pace) } @else { "level " (report.level.name()) }
+                    ", seed " (report.seed) ", " (report.tool)
+                } }
             }
         }
     }
@@ -61,7 +65,7 @@ pub(super) fn failures(report: &Report) -> Markup {
     markup! {
         @if !failed.is_empty() {
             section #failures aria-labelledby="failures-title" {
-                h2 #failures-title { "What failed, and how to mend it" }
+                h2 #failures-title { "What failed, and how to fix it" }
                 @for check in failed {
                     article.failure id=(anchor(&check.id)) {
                         h3 { code { (check.id) } }
@@ -75,7 +79,7 @@ pub(super) fn failures(report: &Report) -> Markup {
                             ul.evidence { @for line in &check.evidence { li { (words::tame(line)) } } }
                         }
                         @if let Some(hint) = &check.hint {
-                            h4 { "How to mend it" }
+                            h4 { "How to fix it" }
                             @for line in hint.lines() { @if !line.trim().is_empty() { p.hint { (line) } } }
                         }
                     }
@@ -89,7 +93,9 @@ pub(super) fn timeline(report: &Report, overlay: Option<&Overlay>) -> Markup {
     let chosen = report.most_telling_stop();
     markup! {
         section #timeline aria-labelledby="timeline-title" {
-            h2 #timeline-title { "The stop, request by request" }
+            h2 #timeline-title {
+                @if report.rollout.is_some() { "The roll-out, request by request" } @else { "The stop, request by request" }
+            }
             @if report.stops.is_empty() {
                 p { "No stop was watched closely enough to draw." }
             } @else {
@@ -106,7 +112,9 @@ pub(super) fn timeline(report: &Report, overlay: Option<&Overlay>) -> Markup {
                         button type="button" data-do="in" aria-label="Zoom in" { "+" }
                         button type="button" data-do="out" aria-label="Zoom out" { "−" }
                         button type="button" data-do="fit" { "All" }
-                        button type="button" data-do="stop" { "From the signal" }
+                        button type="button" data-do="stop" {
+                            @if report.rollout.is_some() { "From the command" } @else { "From the signal" }
+                        }
                         button type="button" data-do="next" { "Next request not answered" }
                     }
                     canvas #canvas tabindex="0" role="application" aria-roledescription="timeline"
@@ -180,7 +188,7 @@ fn marks(stop: &StopTimeline) -> Markup {
             h3 { (option_name(stop)) }
             table {
                 caption.hidden { "Marks of " (chart::name(stop)) }
-                thead { tr { th scope="col" { "What" } th scope="col" { "After the signal" } th scope="col" { "More" } } }
+                thead { tr { th scope="col" { "What" } th scope="col" { @if stop.is_rollout() { "After its beginning" } @else { "After the signal" } } th scope="col" { "More" } } }
                 tbody {
                     @for mark in marks {
                         tr { th scope="row" { (mark.kind.words()) } td.number { (words::micros(mark.at_us)) } td { (mark.label) } }
@@ -193,6 +201,55 @@ fn marks(stop: &StopTimeline) -> Markup {
                     @if met > 0 { li { (words::count(met, "request", "requests")) " " (fate.words()) @if fate.lost() { ", lost" } } }
                 }
                 @if stop.omitted > 0 { li { (words::thousands(stop.omitted)) " more are counted and not drawn" } }
+            }
+        }
+    }
+}
+
+/// The numbers of a roll-out: before, during and after.
+pub(super) fn rollout(report: &Report) -> Markup {
+    markup! {
+        @if let Some(rollout) = &report.rollout {
+            section #rollout aria-labelledby="rollout-title" {
+                h2 #rollout-title { "Before, during and after the roll-out" }
+                @for (run, number) in rollout.runs.iter().zip(1..) {
+                    table {
+                        caption { "Roll-out " (number) ": the command took " (words::millis(run.command_ms)) }
+                        thead { tr {
+                            th scope="col" { "Phase" }
+                            @for name in words::ROLLOUT_COLUMNS { th.number scope="col" { (name) } }
+                        } }
+                        tbody {
+                            @for (name, phase) in [("before", &run.before), ("during", &run.during), ("after", &run.after)] {
+                                tr { th scope="row" { (name) } @for cell in words::rollout_cells(phase) { td.number { (cell) } } }
+                            }
+                        }
+                    }
+                    @if !run.failures.is_empty() {
+                        ul.evidence { @for line in &run.failures { li { (words::tame(line)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What happened behind a balancer.
+pub(super) fn behind(report: &Report) -> Markup {
+    markup! {
+        @if let Some(behind) = &report.behind {
+            section #behind aria-labelledby="behind-title" {
+                h2 #behind-title { "Behind " (behind.profile) ": " (behind.about) }
+                ul { @for number in &behind.numbers { li { (words::tame(number)) } } }
+                @for run in &behind.runs {
+                    p {
+                        "With " (words::millis(run.pre_stop_ms)) " before the stop signal and a grace period of "
+                        (words::millis(run.grace_ms)) ": " strong { (words::thousands(run.lost)) } " of "
+                        (words::thousands(run.requests)) " requests lost, " (words::thousands(run.retried)) " retried."
+                    }
+                    ul.evidence { @for loss in &run.losses { li { (words::tame(loss)) } } }
+                }
+                @for line in &behind.advice.lines { p.hint { (words::tame(line)) } }
             }
         }
     }
@@ -225,7 +282,7 @@ pub(super) fn checks(report: &Report) -> Markup {
                 table.checks {
                     thead { tr {
                         th scope="col" { "Check" } th scope="col" { "Outcome" } th scope="col" { "What was seen" }
-                        th scope="col" { "Measured" } th scope="col" { "Demanded" } th.number scope="col" { "Runs" } th.number scope="col" { "Time" }
+                        th scope="col" { "Measured" } th scope="col" { "Threshold" } th.number scope="col" { "Runs" } th.number scope="col" { "Time" }
                     } }
                     @for group in Group::ALL {
                         @let checks: Vec<&Check> = report.checks.iter().filter(|check| check.group == group).collect();

@@ -19,15 +19,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::pull::Puller;
-use super::contract::{Delivery, Queue};
 use super::error::QueueError;
-use crate::engine::nats::{Address, about_tls};
+use super::traits::{Delivery, Queue};
+use crate::backend::nats::{NatsAddress, about_tls};
 use crate::error::BoxError;
-use crate::stop::Stop;
+use crate::runtime::stop::Stop;
 
 const LEASE: Duration = Duration::from_secs(30);
 /// An answer that takes longer is none.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONSUMER: &str = "adieu";
 
 /// A queue in a stream of NATS JetStream (tested with 2.9).
@@ -36,8 +36,8 @@ const CONSUMER: &str = "adieu";
 /// `orders_dead`, subject `orders.dead`, with the reason in a header. To add a job from elsewhere: `nats publish
 /// orders '{"order": 17}'`, or any JetStream publish.
 ///
-/// NATS counts every delivery as an attempt, also one that was given back; and whoever settles a job after its lease
-/// was over does so although somebody else may have it. Both other engines do better.
+/// NATS counts every delivery as an attempt, also one that was given back; and a consumer that settles a job after its
+/// lease was over does so although another may have it. Both other engines do better.
 #[derive(Clone)]
 pub struct NatsQueue {
     name: String,
@@ -49,14 +49,18 @@ pub struct NatsQueue {
     lease: Duration,
 }
 
+/// Names a delivery of a [`NatsQueue`].
+#[derive(Clone, Debug)]
+pub struct NatsReceipt(Arc<Message>);
+
 impl NatsQueue {
     /// Connects, and makes the streams and the consumer if there are none.
     ///
     /// # Errors
     /// As [`NatsQueue::open`]; and the user may not make streams.
     pub async fn create(url: &str, name: impl Into<String>) -> Result<Self, QueueError> {
-        let site = Site::connect(url, name.into()).await?;
-        let name = &site.name;
+        let connection = NatsConnection::connect(url, name.into()).await?;
+        let name = &connection.name;
         for (stream, subject, retention) in [
             (name.clone(), name.clone(), RetentionPolicy::WorkQueue),
             (
@@ -71,13 +75,13 @@ impl NatsQueue {
                 retention,
                 ..StreamConfig::default()
             };
-            let made = site.context.get_or_create_stream(config).await;
-            made.map_err(|error| site.failed(error))?;
+            let made = connection.context.get_or_create_stream(config).await;
+            made.map_err(|error| connection.failed(error))?;
         }
-        if site.consumer().await.is_err() {
-            site.configure(LEASE).await?;
+        if connection.consumer().await.is_err() {
+            connection.configure(LEASE).await?;
         }
-        site.open().await
+        connection.open().await
     }
 
     /// Connects to a queue whose streams exist.
@@ -87,7 +91,10 @@ impl NatsQueue {
     /// # Errors
     /// The server cannot be reached or refuses, or there is no such stream.
     pub async fn open(url: &str, name: impl Into<String>) -> Result<Self, QueueError> {
-        Site::connect(url, name.into()).await?.open().await
+        NatsConnection::connect(url, name.into())
+            .await?
+            .open()
+            .await
     }
 
     /// How long a job belongs to a worker that is not heard of any more; 30 s if never set. The server keeps it, for
@@ -99,9 +106,9 @@ impl NatsQueue {
         if lease == self.lease {
             return Ok(self);
         }
-        let site = self.site();
-        site.configure(lease).await?;
-        site.open().await
+        let connection = self.connection();
+        connection.configure(lease).await?;
+        connection.open().await
     }
 
     /// Adds a job. It is as durable as the stream when this returns. Dropped half-way, the job was added or not.
@@ -128,8 +135,8 @@ impl NatsQueue {
             .map_err(|error| self.failed(error))
     }
 
-    fn site(&self) -> Site {
-        Site {
+    fn connection(&self) -> NatsConnection {
+        NatsConnection {
             name: self.name.clone(),
             server: self.server.clone(),
             client: self.client.clone(),
@@ -142,14 +149,14 @@ impl NatsQueue {
         failed(&self.name, &self.server, error)
     }
 
-    fn delivery(&self, message: Message) -> Result<Delivery<Arc<Message>>, QueueError> {
+    fn delivery(&self, message: Message) -> Result<Delivery<NatsReceipt>, QueueError> {
         let info = message.info().map_err(|error| self.failed(error))?;
         let (id, attempt) = (info.stream_sequence, info.delivered);
         Ok(Delivery {
             id: id.to_string(),
             payload: message.payload.to_vec(),
             attempt: u32::try_from(attempt).unwrap_or(1),
-            receipt: Arc::new(message),
+            receipt: NatsReceipt(Arc::new(message)),
         })
     }
 
@@ -165,7 +172,7 @@ impl NatsQueue {
 }
 
 /// A server and a name, before it is known whether there is a queue.
-struct Site {
+struct NatsConnection {
     name: String,
     server: String,
     client: Client,
@@ -174,7 +181,7 @@ struct Site {
     connected: watch::Receiver<Instant>,
 }
 
-impl Site {
+impl NatsConnection {
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if name.is_empty() || !name.bytes().all(plain) {
@@ -182,11 +189,11 @@ impl Site {
                 "`{name}` cannot name a queue on NATS: use letters, digits, `_` and `-`"
             )));
         }
-        let Address {
+        let NatsAddress {
             address,
             options,
             what: server,
-        } = Address::read(url).await?;
+        } = NatsAddress::read(url).await?;
         let (tell, connected) = watch::channel(Instant::now());
         let tell = Arc::new(tell);
         let connect = options
@@ -196,8 +203,8 @@ impl Site {
                 }
                 std::future::ready(())
             })
-            .connection_timeout(PATIENCE)
-            .request_timeout(Some(PATIENCE))
+            .connection_timeout(ANSWER_TIMEOUT)
+            .request_timeout(Some(ANSWER_TIMEOUT))
             .connect(address);
         let client = connect.await.map_err(|error| {
             let what = about_tls(&server, &error)
@@ -240,18 +247,35 @@ impl Site {
 
     async fn open(self) -> Result<NatsQueue, QueueError> {
         let Self { name, server, .. } = &self;
-        for stream in [name.clone(), dead_stream(name)] {
+        for (stream, retention) in [
+            (name.clone(), RetentionPolicy::WorkQueue),
+            (dead_stream(name), RetentionPolicy::Limits),
+        ] {
             let found = self.context.get_stream(&stream).await;
-            found.map_err(|error| {
+            let found = found.map_err(|error| {
                 let what = format!(
                     "{server} has no stream `{stream}` for the queue `{name}`: run `NatsQueue::create` once, or correct \
                      the name"
                 );
                 QueueError::failed(what, error)
             })?;
+            let other = found.cached_info().config.retention;
+            if other != retention {
+                return Err(QueueError::refused(format!(
+                    "the stream `{stream}` on {server} has the retention {other:?}, and a queue needs {retention:?}: \
+                     give the queue another name, or delete the stream and run `NatsQueue::create`"
+                )));
+            }
         }
         let consumer = self.consumer().await?;
-        let lease = consumer.cached_info().config.ack_wait;
+        let config = &consumer.cached_info().config;
+        if let Some(why) = unfit(config) {
+            return Err(QueueError::refused(format!(
+                "the consumer `{CONSUMER}` of the stream `{name}` on {server} {why}: correct it, or delete it and run \
+                 `NatsQueue::create`; the jobs stay in the stream"
+            )));
+        }
+        let lease = config.ack_wait;
         let puller = Puller::new(
             self.client.clone(),
             self.context.clone(),
@@ -270,6 +294,29 @@ impl Site {
     }
 }
 
+/// Why jobs would get lost with a consumer like this.
+fn unfit(config: &jetstream::consumer::Config) -> Option<String> {
+    if config.ack_policy != AckPolicy::Explicit {
+        let policy = config.ack_policy;
+        return Some(format!(
+            "has the acknowledgement policy {policy:?}, so that a job is gone before it is done, where it must be explicit"
+        ));
+    }
+    // Attempts are counted by us, and what has had enough of them is a dead letter.
+    if config.max_deliver > 0 {
+        let most = config.max_deliver;
+        return Some(format!(
+            "delivers a job {most} times at most (`max_deliver`), and then it is neither done nor a dead letter, where it \
+             must be -1"
+        ));
+    }
+    let filters = !config.filter_subject.is_empty() || !config.filter_subjects.is_empty();
+    if filters {
+        return Some("leaves out subjects of the stream, whose jobs are never done".to_owned());
+    }
+    None
+}
+
 fn failed(name: &str, server: &str, error: impl Into<BoxError>) -> QueueError {
     QueueError::failed(format!("queue `{name}` on {server}"), error)
 }
@@ -283,7 +330,7 @@ fn dead_subject(name: &str) -> String {
 }
 
 impl Queue for NatsQueue {
-    type Receipt = Arc<Message>;
+    type Receipt = NatsReceipt;
 
     fn lease(&self) -> Duration {
         self.lease
@@ -293,7 +340,7 @@ impl Queue for NatsQueue {
         &self,
         most: usize,
         stop: &Stop,
-    ) -> Result<Vec<Delivery<Arc<Message>>>, QueueError> {
+    ) -> Result<Vec<Delivery<NatsReceipt>>, QueueError> {
         let there = self.puller.take(most).await;
         let there = there.map_err(|error| self.failed(error))?;
         if !there.is_empty() {
@@ -308,42 +355,46 @@ impl Queue for NatsQueue {
         Ok(Vec::new())
     }
 
-    async fn ack(&self, job: &Arc<Message>) -> Result<(), QueueError> {
-        self.settle(job, AckKind::Ack).await
+    async fn ack(&self, job: &NatsReceipt) -> Result<(), QueueError> {
+        self.settle(&job.0, AckKind::Ack).await
     }
 
-    async fn extend(&self, jobs: &[Arc<Message>]) -> Result<(), QueueError> {
-        let extending = jobs.iter().map(|job| job.ack_with(AckKind::Progress));
+    async fn extend(&self, jobs: &[NatsReceipt]) -> Result<(), QueueError> {
+        let extending = jobs.iter().map(|job| job.0.ack_with(AckKind::Progress));
         let extended = try_join_all(extending).await;
         extended.map(drop).map_err(|error| self.failed(error))
     }
 
-    async fn give_back(&self, jobs: &[Arc<Message>]) -> Result<(), QueueError> {
-        let giving = jobs.iter().map(|job| self.settle(job, AckKind::Nak(None)));
+    async fn give_back(&self, jobs: &[NatsReceipt]) -> Result<(), QueueError> {
+        let giving = jobs
+            .iter()
+            .map(|job| self.settle(&job.0, AckKind::Nak(None)));
         try_join_all(giving).await.map(drop)
     }
 
     async fn retry(
         &self,
-        job: &Arc<Message>,
+        job: &NatsReceipt,
         after: Duration,
         _counted: bool,
     ) -> Result<(), QueueError> {
-        self.settle(job, AckKind::Nak(Some(after))).await
+        self.settle(&job.0, AckKind::Nak(Some(after))).await
     }
 
-    async fn bury(&self, job: &Arc<Message>, reason: &str) -> Result<(), QueueError> {
-        let info = job.info().map_err(|error| self.failed(error))?;
+    async fn bury(&self, job: &NatsReceipt, reason: &str) -> Result<(), QueueError> {
+        let info = job.0.info().map_err(|error| self.failed(error))?;
         let mut headers = HeaderMap::new();
-        // A header is one line. The id keeps a second try from becoming a second letter.
+        // A header is one line. The id keeps a second try from becoming a second letter; with the time of the job in it,
+        // it is another one when the stream was made anew and counts from 1 again.
+        let id = format!("{}-{:?}", info.stream_sequence, info.published);
         headers.insert("Adieu-Reason", reason.replace(['\r', '\n'], " ").as_str());
         headers.insert("Adieu-Attempts", info.delivered.to_string().as_str());
-        headers.insert("Nats-Msg-Id", info.stream_sequence.to_string().as_str());
-        let (subject, payload) = (dead_subject(&self.name), job.payload.clone());
+        headers.insert("Nats-Msg-Id", id.as_str());
+        let (subject, payload) = (dead_subject(&self.name), job.0.payload.clone());
         let publish = self.context.publish_with_headers(subject, headers, payload);
         let sent = publish.await.map_err(|error| self.failed(error))?;
         sent.await.map_err(|error| self.failed(error))?;
-        self.settle(job, AckKind::Ack).await
+        self.settle(&job.0, AckKind::Ack).await
     }
 }
 

@@ -5,26 +5,25 @@
 //! own. The subscription for it ends with the first message, at the server, where the order of messages is decided. So
 //! a wait can be as long as we like, and be given up at any moment without a job lost on the way.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use async_nats::jetstream::{self, Context, Message};
 use async_nats::{Client, StatusCode, Subscriber};
 use futures_util::StreamExt;
-use futures_util::future::{Either, select};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::error::BoxError;
-use crate::stop::Stop;
+use crate::runtime::stop::Stop;
+use crate::util::race::{Winner, race};
 
 /// How long a request waits at the server before it is made anew. One that is lost with its server is made anew when the
 /// connection is; this is for whatever else may happen.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long the first one waits on a new connection: a server that has just come back may not know its streams yet.
-const SHORTEST: Duration = Duration::from_secs(1);
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// An answer that takes longer is none.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks one consumer for jobs.
 #[derive(Clone)]
@@ -37,7 +36,7 @@ pub(super) struct Puller {
 }
 
 /// What came in answer to a request.
-enum Word {
+enum PullAnswer {
     Job(Box<Message>),
     /// There is none, or none any more.
     Over,
@@ -66,10 +65,10 @@ impl Puller {
         let (mut answers, mut connections, _) = self.ask(request, None).await?;
         let mut jobs = Vec::new();
         while jobs.len() < most {
-            let word = timeout(PATIENCE, self.next(&mut answers, &mut connections)).await;
+            let word = timeout(ANSWER_TIMEOUT, self.next(&mut answers, &mut connections)).await;
             match word.map_err(BoxError::from).flatten() {
-                Ok(Word::Job(job)) => jobs.push(*job),
-                Ok(Word::Over | Word::Reconnected) => break,
+                Ok(PullAnswer::Job(job)) => jobs.push(*job),
+                Ok(PullAnswer::Over | PullAnswer::Reconnected) => break,
                 // What came before it is ours all the same.
                 Err(_) if !jobs.is_empty() => break,
                 Err(error) => return Err(error),
@@ -84,15 +83,18 @@ impl Puller {
         let request = format!(r#"{{"batch":1,"expires":{}}}"#, turn.as_nanos());
         let (mut answers, mut connections, inbox) = self.ask(request, Some(1)).await?;
         // A server that has forgotten the request does not say when it is over either.
-        let next = timeout(turn + SHORTEST, self.next(&mut answers, &mut connections));
+        let next = timeout(
+            turn + SHORTEST_WAIT,
+            self.next(&mut answers, &mut connections),
+        );
         match stop.until(next).await.and_then(Result::ok).transpose()? {
-            Some(Word::Job(job)) => return Ok(Some(*job)),
-            Some(Word::Over) => return Ok(None),
+            Some(PullAnswer::Job(job)) => return Ok(Some(*job)),
+            Some(PullAnswer::Over) => return Ok(None),
             // It is not wanted any more, or may be forgotten; or a job is on its way.
-            Some(Word::Reconnected) | None => {}
+            Some(PullAnswer::Reconnected) | None => {}
         }
         self.client.publish(inbox, Vec::new().into()).await?;
-        let last = timeout(PATIENCE, answers.next()).await?;
+        let last = timeout(ANSWER_TIMEOUT, answers.next()).await?;
         // Our own word has nowhere to answer to.
         let job = last.filter(|word| word.status.is_none() && word.reply.is_some());
         Ok(job.map(|message| self.job(message)))
@@ -122,16 +124,15 @@ impl Puller {
         &self,
         answers: &mut Subscriber,
         connections: &mut watch::Receiver<Instant>,
-    ) -> Result<Word, BoxError> {
-        let reconnected = pin!(connections.changed());
-        let message = match select(answers.next(), reconnected).await {
-            Either::Left((Some(message), _)) => message,
-            Either::Left((None, _)) => return Err("the connection is closed".into()),
-            Either::Right(_) => return Ok(Word::Reconnected),
+    ) -> Result<PullAnswer, BoxError> {
+        let message = match race(answers.next(), connections.changed()).await {
+            Winner::First(Some(message)) => message,
+            Winner::First(None) => return Err("the connection is closed".into()),
+            Winner::Second(_) => return Ok(PullAnswer::Reconnected),
         };
         match message.status {
-            None | Some(StatusCode::OK) => Ok(Word::Job(Box::new(self.job(message)))),
-            Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => Ok(Word::Over),
+            None | Some(StatusCode::OK) => Ok(PullAnswer::Job(Box::new(self.job(message)))),
+            Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => Ok(PullAnswer::Over),
             Some(status) => {
                 let why = message.description.unwrap_or_default();
                 Err(format!("the server says {status}: {why}").into())
@@ -149,7 +150,7 @@ impl Puller {
 
 /// The longer a connection lasts, the longer a request on it may wait.
 fn turn(connected: Duration) -> Duration {
-    connected.clamp(SHORTEST, LONGEST)
+    connected.clamp(SHORTEST_WAIT, LONGEST_WAIT)
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use ::redis::{ErrorKind, RedisError, RedisResult};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::Consumer;
+use super::GroupConsumer;
 use super::scripts::ACK;
 
 /// As many as Lua takes as arguments of one call, with room to spare.
-const MOST: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 
 /// What is done and not yet sent.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Acks {
     pub(super) async fn add(
         self: &Arc<Self>,
         job: &Arc<str>,
-        consumer: &Consumer,
+        consumer: &GroupConsumer,
     ) -> RedisResult<bool> {
         let (answer, answered) = oneshot::channel();
         let id = Arc::clone(job);
@@ -59,12 +59,12 @@ impl Acks {
     }
 }
 
-async fn send(acks: Arc<Acks>, consumer: Consumer) {
+async fn send(acks: Arc<Acks>, consumer: GroupConsumer) {
     // Those whose answers came with the same packet join before it is sent.
     yield_now().await;
     let mut all = acks.take();
     while !all.is_empty() {
-        let some: Vec<Ack> = all.drain(..all.len().min(MOST)).collect();
+        let some: Vec<Ack> = all.drain(..all.len().min(MAX_BATCH)).collect();
         let ids: Vec<&[u8]> = some.iter().map(|ack| ack.id.as_bytes()).collect();
         let answers: RedisResult<Vec<bool>> = consumer.run(&ACK, &[], &ids).await;
         for (nth, ack) in some.into_iter().enumerate() {
@@ -72,7 +72,7 @@ async fn send(acks: Arc<Acks>, consumer: Consumer) {
                 Ok(answers) => Ok(answers.get(nth).is_some_and(|held| *held)),
                 Err(error) => Err(error.clone()),
             };
-            // Whoever does not listen any more has no use for it.
+            // A caller that was dropped does not need the answer.
             let _ = ack.answer.send(answer);
         }
     }

@@ -3,7 +3,7 @@
 //! The group's list of pending entries is the list of leases: an entry whose idle time is longer than the lease is
 //! anybody's. Every step that must not be torn is a script, because between two commands of ours the process may be
 //! killed: giving back, for one, adds the job anew and takes the old entry away in one step. The new entry wakes
-//! whoever waits; a claim would not.
+//! the consumers that wait; a claim would not.
 //!
 //! Keys, for a queue `orders`: the stream `orders`, what is put off in the sorted set `orders:later`, dead letters in
 //! the stream `orders:dead`. The time is always the server's.
@@ -23,16 +23,16 @@ use tokio::time::{Instant, timeout};
 
 use self::acks::Acks;
 use self::scripts::{BURY, EXTEND, FETCH, GIVE_BACK, RETRY, TIDY};
-use super::contract::{Delivery, Queue};
 use super::error::QueueError;
-use crate::engine::redis::{Address, about_tls};
-use crate::stop::Stop;
+use super::traits::{Delivery, Queue};
+use crate::backend::redis::{RedisAddress, about_tls};
+use crate::runtime::stop::Stop;
 
 const LEASE: Duration = Duration::from_secs(30);
 /// A command that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait in one command: a connection that died without a word is noticed after it.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_BLOCK: Duration = Duration::from_secs(300);
 const GROUP: &str = "adieu";
 
 /// A queue in a stream of Redis (6.2 or newer, or Valkey), fetched by a consumer group.
@@ -44,21 +44,26 @@ const GROUP: &str = "adieu";
 ///
 /// How durable a job is, is the server's setting: see `appendfsync`.
 pub struct RedisQueue {
-    consumer: Consumer,
+    consumer: GroupConsumer,
     lease: Duration,
-    ear: Mutex<Ear>,
+    blocking: Mutex<BlockingConnection>,
     acks: Arc<Acks>,
 }
 
-/// One of those who read the stream.
+/// Names a delivery of a [`RedisQueue`].
+// The entry and the number of the delivery, as in `1700000000000-0/1`.
+#[derive(Clone, Debug)]
+pub struct RedisReceipt(Arc<str>);
+
+/// One of the consumers of the stream.
 #[derive(Clone)]
-struct Consumer {
+struct GroupConsumer {
     /// Unlike that of any other, so that a claim by somebody else is noticed.
     name: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<RedisServer>,
 }
 
-struct Shared {
+struct RedisServer {
     name: String,
     server: String,
     client: Client,
@@ -67,7 +72,7 @@ struct Shared {
 
 /// What one consumer waits with: a blocking command needs a connection of its own.
 #[derive(Default)]
-struct Ear {
+struct BlockingConnection {
     connection: Option<ConnectionManager>,
     claimed: Option<Instant>,
 }
@@ -106,12 +111,12 @@ impl RedisQueue {
     }
 
     async fn connect(url: &str, name: String) -> Result<Self, QueueError> {
-        let address = Address::read(url).await?;
+        let address = RedisAddress::read(url).await?;
         let (client, server) = (address.client, address.what);
         // First without the manager, which would try again and again.
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
+            .set_connection_timeout(Some(ANSWER_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT));
         let first = client.get_multiplexed_async_connection_with_config(&config);
         let refused = |error| {
             let what = about_tls(&server, &error)
@@ -119,32 +124,32 @@ impl RedisQueue {
             QueueError::failed(what, error)
         };
         drop(first.await.map_err(refused)?);
-        let connection = manager(&client, Some(PATIENCE)).map_err(refused)?;
-        let shared = Arc::new(Shared {
+        let connection = manager(&client, Some(ANSWER_TIMEOUT)).map_err(refused)?;
+        let shared = Arc::new(RedisServer {
             name,
             server,
             client,
             connection,
         });
-        Ok(Self::of(Consumer::new(shared), LEASE))
+        Ok(Self::of(GroupConsumer::new(shared), LEASE))
     }
 
-    fn of(consumer: Consumer, lease: Duration) -> Self {
+    fn of(consumer: GroupConsumer, lease: Duration) -> Self {
         Self {
             consumer,
             lease,
-            ear: Mutex::default(),
+            blocking: Mutex::default(),
             acks: Arc::default(),
         }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &RedisServer {
         &self.consumer.shared
     }
 
     /// Whether there is a stream, and only we read it.
     async fn checked(self) -> Result<Self, QueueError> {
-        let Shared { name, server, .. } = self.shared();
+        let RedisServer { name, server, .. } = self.shared();
         let mut look = ::redis::cmd("XINFO");
         look.arg("GROUPS").arg(name);
         let groups: Result<Vec<::redis::streams::StreamInfoGroup>, _> = async {
@@ -209,8 +214,8 @@ impl RedisQueue {
         answer.map_err(|error| self.shared().failed(error))
     }
 
-    async fn run_on(&self, script: &Script, ids: &[Arc<str>]) -> Result<(), QueueError> {
-        let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
+    async fn run_on(&self, script: &Script, jobs: &[RedisReceipt]) -> Result<(), QueueError> {
+        let ids: Vec<&[u8]> = jobs.iter().map(|job| job.0.as_bytes()).collect();
         self.run::<()>(script, &[], &ids).await
     }
 
@@ -227,14 +232,14 @@ impl RedisQueue {
     }
 }
 
-impl Shared {
+impl RedisServer {
     fn failed(&self, error: ::redis::RedisError) -> QueueError {
         QueueError::failed(format!("queue `{}` on {}", self.name, self.server), error)
     }
 }
 
-impl Consumer {
-    fn new(shared: Arc<Shared>) -> Self {
+impl GroupConsumer {
+    fn new(shared: Arc<RedisServer>) -> Self {
         let random = RandomState::new().hash_one(std::process::id());
         let name = format!("{}-{random:016x}", std::process::id()).into();
         Self { name, shared }
@@ -266,46 +271,51 @@ fn manager(client: &Client, response: Option<Duration>) -> ::redis::RedisResult<
     let config = ConnectionManagerConfig::new()
         // The consumer itself tries again, with its own pauses.
         .set_number_of_retries(1)
-        .set_connection_timeout(Some(PATIENCE))
+        .set_connection_timeout(Some(ANSWER_TIMEOUT))
         .set_response_timeout(response);
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
-type Fetched = (Vec<(String, Vec<u8>, u32)>, i64, String);
+/// Entries with their payload, their attempt and the number of the delivery.
+type Fetched = (Vec<(String, Vec<u8>, u32, u64)>, i64, String);
 
 impl Queue for RedisQueue {
-    type Receipt = Arc<str>;
+    type Receipt = RedisReceipt;
 
     fn lease(&self) -> Duration {
         self.lease
     }
 
-    async fn fetch(&self, most: usize, stop: &Stop) -> Result<Vec<Delivery<Arc<str>>>, QueueError> {
-        let mut ear = self.ear.lock().await;
+    async fn fetch(
+        &self,
+        most: usize,
+        stop: &Stop,
+    ) -> Result<Vec<Delivery<RedisReceipt>>, QueueError> {
+        let mut blocking = self.blocking.lock().await;
         let lease = self.lease.as_millis().to_string();
         loop {
-            let claim = ear
+            let claim = blocking
                 .claimed
                 .is_none_or(|then| then.elapsed() > self.lease / 4);
             if claim {
-                ear.claimed = Some(Instant::now());
+                blocking.claimed = Some(Instant::now());
             }
             let (count, claim) = (most.to_string(), if claim { "1" } else { "0" });
             let arguments = [count.as_bytes(), lease.as_bytes(), claim.as_bytes()];
             let (jobs, wait, last): Fetched = self.run(&FETCH, &["later"], &arguments).await?;
             if !jobs.is_empty() {
-                let delivery = |(id, payload, attempt): (String, Vec<u8>, u32)| Delivery {
-                    receipt: id.as_str().into(),
+                let delivery = |(id, payload, attempt, number): (String, _, _, u64)| Delivery {
+                    receipt: RedisReceipt(format!("{id}/{number}").into()),
                     id,
                     payload,
                     attempt,
                 };
                 return Ok(jobs.into_iter().map(delivery).collect());
             }
-            let wait = u64::try_from(wait).map_or(LONGEST_WAIT, Duration::from_millis);
-            let wait = wait.min(LONGEST_WAIT);
-            // Taken out: whoever drops the wait drops the connection with its pending answer.
-            let mut connection = match ear.connection.take() {
+            let wait = u64::try_from(wait).map_or(LONGEST_BLOCK, Duration::from_millis);
+            let wait = wait.min(LONGEST_BLOCK);
+            // Taken out: when this wait is dropped, the connection goes with it, and its pending answer.
+            let mut connection = match blocking.connection.take() {
                 Some(connection) => connection,
                 None => manager(&self.shared().client, None)
                     .map_err(|error| self.shared().failed(error))?,
@@ -318,35 +328,35 @@ impl Queue for RedisQueue {
                 .arg(wait.as_millis().to_string());
             listen.arg("STREAMS").arg(&self.shared().name).arg(last);
             let news = listen.query_async::<Value>(&mut connection);
-            match stop.until(timeout(wait + PATIENCE, news)).await {
+            match stop.until(timeout(wait + ANSWER_TIMEOUT, news)).await {
                 None => return Ok(Vec::new()),
                 Some(Ok(Err(error))) => return Err(self.shared().failed(error)),
                 // No answer at all: a new connection next time.
                 Some(Err(_)) => {}
-                Some(Ok(Ok(_))) => ear.connection = Some(connection),
+                Some(Ok(Ok(_))) => blocking.connection = Some(connection),
             }
         }
     }
 
-    async fn ack(&self, job: &Arc<str>) -> Result<(), QueueError> {
-        match self.acks.add(job, &self.consumer).await {
+    async fn ack(&self, job: &RedisReceipt) -> Result<(), QueueError> {
+        match self.acks.add(&job.0, &self.consumer).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(QueueError::lost()),
             Err(error) => Err(self.shared().failed(error)),
         }
     }
 
-    async fn extend(&self, jobs: &[Arc<str>]) -> Result<(), QueueError> {
+    async fn extend(&self, jobs: &[RedisReceipt]) -> Result<(), QueueError> {
         self.run_on(&EXTEND, jobs).await
     }
 
-    async fn give_back(&self, jobs: &[Arc<str>]) -> Result<(), QueueError> {
+    async fn give_back(&self, jobs: &[RedisReceipt]) -> Result<(), QueueError> {
         self.run_on(&GIVE_BACK, jobs).await
     }
 
     async fn retry(
         &self,
-        job: &Arc<str>,
+        job: &RedisReceipt,
         after: Duration,
         counted: bool,
     ) -> Result<(), QueueError> {
@@ -354,12 +364,12 @@ impl Queue for RedisQueue {
             after.as_millis().to_string(),
             if counted { "0" } else { "1" },
         );
-        let arguments = [job.as_bytes(), after.as_bytes(), uncounted.as_bytes()];
+        let arguments = [job.0.as_bytes(), after.as_bytes(), uncounted.as_bytes()];
         self.settle(&RETRY, &["later"], &arguments).await
     }
 
-    async fn bury(&self, job: &Arc<str>, reason: &str) -> Result<(), QueueError> {
-        self.settle(&BURY, &["dead"], &[job.as_bytes(), reason.as_bytes()])
+    async fn bury(&self, job: &RedisReceipt, reason: &str) -> Result<(), QueueError> {
+        self.settle(&BURY, &["dead"], &[job.0.as_bytes(), reason.as_bytes()])
             .await
     }
 }
@@ -368,7 +378,7 @@ impl Clone for RedisQueue {
     /// The clone shares the connection, but is a consumer of its own.
     fn clone(&self) -> Self {
         let shared = Arc::clone(&self.consumer.shared);
-        Self::of(Consumer::new(shared), self.lease)
+        Self::of(GroupConsumer::new(shared), self.lease)
     }
 }
 

@@ -20,24 +20,31 @@ macro_rules! script {
                     for i = 1, #entry, 2 do job[entry[i]] = entry[i + 1] end
                     return job.payload, tonumber(job.attempts) or 0
                 end
-                -- How often the entry was delivered, if it is still this consumer's.
-                local function held(id)
+                -- How often the entry was delivered, if it is this consumer's.
+                local function deliveries(id)
                     local found = redis.call('XPENDING', stream, group, id, id, 1, consumer)
                     return found[1] and found[1][4]
+                end
+                -- A receipt is the entry and the number of the delivery: a consumer may have claimed from itself an
+                -- entry whose lease was over, and what it says of the first time is not said of the second.
+                local function held(receipt)
+                    local id, number = string.match(receipt, '^(.+)/(%d+)$')
+                    local found = deliveries(id)
+                    return found == tonumber(number) and id, found
                 end
                 local function take_away(...)
                     redis.call('XACK', stream, group, ...)
                     redis.call('XDEL', stream, ...)
                 end
-                -- The payload and the attempts of an entry that is this consumer's, which is taken away.
-                local function withdraw(id)
-                    local deliveries = held(id)
-                    if not deliveries then return nil end
+                -- The payload, the attempts and the name of an entry that is this consumer's, which is taken away.
+                local function withdraw(receipt)
+                    local id, number = held(receipt)
+                    if not id then return nil end
                     local found = redis.call('XRANGE', stream, id, id)
                     take_away(id)
                     if not found[1] then return nil end
                     local payload, attempts = fields(found[1][2])
-                    return payload, attempts + deliveries
+                    return payload, attempts + number, id
                 end
                 ",
                 $code
@@ -62,7 +69,7 @@ pub(super) static FETCH: LazyLock<Script> = script!(
     if read then
         for _, entry in ipairs(read[1][2]) do
             local payload, attempts = fields(entry[2])
-            jobs[#jobs + 1] = { entry[1], payload, attempts + 1 }
+            jobs[#jobs + 1] = { entry[1], payload, attempts + 1, 1 }
         end
     end
     if claim or #jobs == 0 then
@@ -73,7 +80,8 @@ pub(super) static FETCH: LazyLock<Script> = script!(
             cursor = found[1]
             for _, entry in ipairs(found[2]) do
                 local payload, attempts = fields(entry[2])
-                jobs[#jobs + 1] = { entry[1], payload, attempts + held(entry[1]) }
+                local number = deliveries(entry[1])
+                jobs[#jobs + 1] = { entry[1], payload, attempts + number, number }
             end
         until cursor == '0-0'
     end
@@ -95,8 +103,9 @@ pub(super) static ACK: LazyLock<Script> = script!(
     "
     local answers, mine = {}, {}
     for i = 2, #ARGV do
-        answers[i - 1] = held(ARGV[i]) and 1 or 0
-        if answers[i - 1] == 1 then mine[#mine + 1] = ARGV[i] end
+        local id = held(ARGV[i])
+        answers[i - 1] = id and 1 or 0
+        if id then mine[#mine + 1] = id end
     end
     if #mine > 0 then take_away(unpack(mine)) end
     return answers
@@ -106,7 +115,9 @@ pub(super) static ACK: LazyLock<Script> = script!(
 pub(super) static EXTEND: LazyLock<Script> = script!(
     "
     for i = 2, #ARGV do
-        if held(ARGV[i]) then redis.call('XCLAIM', stream, group, consumer, 0, ARGV[i], 'JUSTID') end
+        local id = held(ARGV[i])
+        -- Without the entries it does not count as a delivery.
+        if id then redis.call('XCLAIM', stream, group, consumer, 0, id, 'JUSTID') end
     end
     return 1
     "
@@ -124,8 +135,8 @@ pub(super) static GIVE_BACK: LazyLock<Script> = script!(
 
 pub(super) static RETRY: LazyLock<Script> = script!(
     "
-    local id, after, uncounted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-    local payload, attempts = withdraw(id)
+    local after, uncounted = tonumber(ARGV[3]), tonumber(ARGV[4])
+    local payload, attempts, id = withdraw(ARGV[2])
     if not payload then return 0 end
     redis.call('ZADD', KEYS[2], millis() + after, cmsgpack.pack({ id, payload, attempts - uncounted }))
     return 1
@@ -134,9 +145,9 @@ pub(super) static RETRY: LazyLock<Script> = script!(
 
 pub(super) static BURY: LazyLock<Script> = script!(
     "
-    local payload, attempts = withdraw(ARGV[2])
+    local payload, attempts, id = withdraw(ARGV[2])
     if not payload then return 0 end
-    redis.call('XADD', KEYS[2], '*', 'payload', payload, 'attempts', attempts, 'reason', ARGV[3], 'id', ARGV[2])
+    redis.call('XADD', KEYS[2], '*', 'payload', payload, 'attempts', attempts, 'reason', ARGV[3], 'id', id)
     return 1
     "
 );

@@ -1,0 +1,82 @@
+//! The time of a stop: how much there is, what of it is the command's, and whether the platform grants it.
+
+use std::time::Duration;
+
+use adieu::platform::{DetectedPlatform, Platform};
+
+use super::command::Environment;
+
+/// What a service of the library is to end before us: it is gone half a second after its grace, and hears of the stop a
+/// moment late because its queue is emptied first.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// The variables by which a service of the library is told.
+const GRACE: &str = "ADIEU_GRACE";
+const LAME_DUCK: &str = "ADIEU_LAME_DUCK";
+
+#[derive(Clone, Debug)]
+pub(crate) struct Timeouts {
+    /// From the first moment to SIGKILL.
+    pub(super) grace: Duration,
+    pub(super) pre_stop: Duration,
+    /// What is wrong with it on this platform.
+    pub(super) objection: Option<String>,
+    /// Variables for the command.
+    told: Vec<(&'static str, String)>,
+}
+
+impl Timeouts {
+    pub(super) fn new(
+        platform: Platform,
+        grace: Option<Duration>,
+        pre_stop: Option<Duration>,
+        cloak: bool,
+    ) -> Result<Self, String> {
+        let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let (said, own) = match (grace, variable(GRACE)) {
+            (Some(grace), own) => (Some(grace), own),
+            // One time for both is ours.
+            (None, Some(text)) => {
+                let time = adieu::parse_duration(&text);
+                (Some(time.map_err(|it| format!("{GRACE}: {it}"))?), None)
+            }
+            (None, None) => (None, None),
+        };
+        let surroundings = DetectedPlatform::of(platform).map_err(|it| it.to_string())?;
+        let grace = said.unwrap_or_else(|| surroundings.default_grace());
+        if grace.is_zero() {
+            return Err("--grace 0s leaves the command no time to end: give it some".to_owned());
+        }
+        let pre_stop = pre_stop.unwrap_or_else(|| surroundings.default_lame_duck(grace));
+        if pre_stop >= grace {
+            return Err(format!(
+                "--pre-stop {pre_stop:?} leaves nothing of --grace {grace:?}: make the grace longer"
+            ));
+        }
+        let left = grace - pre_stop;
+        let theirs = left.saturating_sub(MARGIN).max(left / 2);
+        let own = own.unwrap_or_else(|| format!("{}ms", theirs.as_millis().max(1)));
+        let mut told = vec![(GRACE, own)];
+        // We have waited already, or the socket refuses new connections: to wait again would only cost time.
+        if variable(LAME_DUCK).is_none() && (cloak || !pre_stop.is_zero()) {
+            told.push((LAME_DUCK, "0s".to_owned()));
+        }
+        Ok(Self {
+            grace,
+            pre_stop,
+            objection: surroundings.objection(grace),
+            told,
+        })
+    }
+
+    /// What is left for the command when it hears of the stop.
+    pub(super) fn left(&self) -> Duration {
+        self.grace - self.pre_stop
+    }
+
+    pub(super) fn announce(&self, environment: &mut Environment) {
+        for (name, value) in &self.told {
+            environment.set(*name, value);
+        }
+    }
+}

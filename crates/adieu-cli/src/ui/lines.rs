@@ -1,0 +1,23 @@
+//! How a drill goes, where standard error is no terminal: a line for each check that is over.
+
+use std::io::Write as _;
+
+use adieu_drill::progress::{Event, Progress};
+
+/// Writes a line when a check is over, so that a log shows where the time goes.
+pub(super) struct Lines;
+
+impl Progress for Lines {
+    fn on(&self, event: Event<'_>) {
+        if let Event::Finished { check } = event {
+            let seconds = check.duration_ms as f64 / 1_000.0;
+            // A closed standard error is no problem of a drill.
+            let _ = writeln!(
+                std::io::stderr().lock(),
+                "{} {} in {seconds:.1} s",
+                check.id,
+                check.outcome
+            );
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A program behind a simulated balancer, while its instances are replaced.
+
+use serde_json::Value;
+
+use crate::support::{Ran, Test, URL};
+
+/// A balancer that sends to an instance for at least a quarter of a second after it was told to stop.
+const LATE: &str = r#"
+about = "a balancer of the tests"
+balances = "connections"
+[removal]
+delay = "250ms"
+spread = "150ms"
+source = "of the test"
+[pool]
+connections = 4
+source = "of the test"
+"#;
+
+const HELLO: [&str; 4] = ["--", "python3", "hello.py", "{port}"];
+
+fn test() -> Test {
+    let retries = LATE.replace("\"connections\"", "\"requests\"")
+        + "[retry]\ntimes = 1\non = [\"refused\", \"reused\", \"reset\"]\nsource = \"of the test\"\n";
+    Test::new()
+        .file("late.toml", LATE)
+        .file("retries.toml", &retries)
+}
+
+fn behind(test: &Test, profile: &str, words: &[&str], command: &[&str]) -> Ran {
+    let base = [
+        "--behind", profile, "--http", URL, "--rate", "200", "--json",
+    ];
+    test.run(&[&base[..], words, command].concat())
+}
+
+fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out())
+        .unwrap_or_else(|error| panic!("{error}: {} {}", ran.out(), ran.err()))
+}
+
+fn check<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let checks = report["checks"].as_array().expect("checks");
+    let found = checks.iter().find(|check| check["id"] == id);
+    found.unwrap_or_else(|| panic!("no {id} in {report:#}"))
+}
+
+#[test]
+fn what_is_sent_to_a_stopped_instance_is_lost_and_the_advice_loses_nothing() {
+    let ran = behind(&test(), "./late.toml", &["--prove-advice"], &HELLO);
+    assert_eq!(ran.code(), Some(1), "{}", ran.err());
+    let report = json(&ran);
+    let lost = check(&report, "behind-lost");
+    assert_eq!(lost["outcome"], "failed", "{report:#}");
+    let evidence = lost["evidence"].to_string();
+    assert!(
+        evidence.contains("sent to an instance that had closed its listener"),
+        "{evidence}"
+    );
+    assert!(
+        lost["hint"].to_string().contains("before the stop signal"),
+        "{lost:#}"
+    );
+    // 0.4 s at most and a second more, in whole seconds.
+    assert_eq!(report["behind"]["advice"]["pre_stop_ms"], 2_000.0);
+    assert_eq!(
+        check(&report, "behind-advice")["outcome"],
+        "passed",
+        "{report:#}"
+    );
+    assert_eq!(report["behind"]["runs"][1]["lost"], 0, "{report:#}");
+}
+
+#[test]
+fn an_instance_that_serves_until_the_balancer_is_done_loses_nothing() {
+    let ran = behind(
+        &test(),
+        "./late.toml",
+        &["--pre-stop", "1s", "--instances", "3"],
+        &HELLO,
+    );
+    let report = json(&ran);
+    assert_eq!(ran.code(), Some(0), "{report:#}");
+    let stops = report["stops"][0]["marks"].as_array().expect("marks");
+    let out = stops.iter().filter(|mark| mark["kind"] == "out-of-routes");
+    assert_eq!(out.count(), 3, "{stops:#?}");
+}
+
+#[test]
+fn a_balancer_that_tries_another_instance_hides_the_stop() {
+    let ran = behind(&test(), "./retries.toml", &[], &HELLO);
+    let report = json(&ran);
+    assert_eq!(ran.code(), Some(0), "{report:#}");
+    let run = &report["behind"]["runs"][0];
+    assert!(run["retried"].as_u64() > Some(0), "{run:#}");
+}
+
+#[test]
+fn an_instance_that_does_not_end_is_killed_and_told() {
+    let ignores = crate::support::HELLO.replace("sys.exit(0)", "pass");
+    let test = test().file("ignores.py", &ignores);
+    let command = ["--", "python3", "ignores.py", "{port}"];
+    let ran = behind(
+        &test,
+        "none",
+        &["--grace", "1s", "--instances", "1"],
+        &command,
+    );
+    let report = json(&ran);
+    let killed = check(&report, "behind-in-time");
+    assert_eq!(killed["outcome"], "failed", "{report:#}");
+    assert!(
+        killed["reason"]
+            .to_string()
+            .contains("1 instances were killed"),
+        "{killed:#}"
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_said_before_anything_is_started() {
+    let test = test()
+        .file("bad.toml", "about = \"x\"\nbalances = 7\n")
+        .file(
+            "deaf.toml",
+            LATE.split_once("[removal]").map_or("", |(head, _)| head),
+        );
+    let started = ["--", "sh", "-c", "touch started {port}"];
+    for (words, said) in [
+        (
+            &["--behind", "elb", "--http", URL][..],
+            "there is no profile `elb`; there are kube-proxy",
+        ),
+        (
+            &["--behind", "./none.toml", "--http", URL],
+            "--behind ./none.toml: ",
+        ),
+        (&["--behind", "./bad.toml", "--http", URL], "line 2: "),
+        (
+            &["--behind", "./deaf.toml", "--http", URL],
+            "missing field `pool`",
+        ),
+        (
+            &["--behind", "none", "--http", URL, "--instances", "0"],
+            "--instances: at least 1",
+        ),
+        (
+            &["--behind", "none", "--http", URL, "--rate", "0"],
+            "--rate: more than 0",
+        ),
+        (
+            &["--behind", "none", "--http", URL, "--pre-stop", "30s"],
+            "shorter than the grace period",
+        ),
+        (
+            &[
+                "--behind",
+                "none",
+                "--http",
+                URL,
+                "--threshold",
+                "exit-code=0",
+            ],
+            "behind-lost, behind-in-time",
+        ),
+        (
+            &["--behind", "none", "--http", URL, "--quick"],
+            "cannot be used with",
+        ),
+        (&["--behind", "none"], "--http"),
+        (&["--pre-stop", "1s", "--http", URL], "--behind"),
+    ] {
+        let ran = test.run(&[words, &started].concat());
+        ran.refuses(2, &[said]);
+    }
+    assert!(!test.path().join("started").exists(), "a command has run");
+}

@@ -1,0 +1,15 @@
+//! What the tests of several crates share. Not published.
+
+#[cfg(unix)]
+mod child_process;
+#[cfg(target_os = "linux")]
+mod delay_network;
+mod iterations;
+mod scheduling_delay;
+
+#[cfg(unix)]
+pub use child_process::{ChildProcess, ProcessEnd};
+#[cfg(target_os = "linux")]
+pub use delay_network::DelayNetwork;
+pub use iterations::iterations;
+pub use scheduling_delay::{SchedulingDelay, is_busy};

@@ -1,0 +1,84 @@
+//! Running the user's `setup`: once, caught, and cut when the stop comes first.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use adieu_lifecycle::{Cause, End, Event};
+
+use crate::app::App;
+use crate::error::{BoxError, Error, ErrorKind, Failure};
+use crate::report::{Notice, ReportBuilder};
+use crate::runtime::shared::ServiceShared;
+use crate::tracking::monitored::Monitored;
+
+/// Says that `setup` ended, also when its future is dropped with the scope around it.
+struct SetupGuard<'core> {
+    core: &'core ServiceShared,
+    end: End,
+}
+
+impl Drop for SetupGuard<'_> {
+    fn drop(&mut self) {
+        if self.end == End::Cancelled {
+            // Has no effect if it was cancelled because of a stop.
+            let why = "the scope was dropped".into();
+            self.core.request_stop(Cause::Requested(why));
+        }
+        self.core.tell(Event::SetupEnded(self.end));
+    }
+}
+
+/// Says at each await point of `setup` that there is one.
+async fn observed<F: Future>(core: &ServiceShared, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        if polled.is_pending() {
+            core.at_await_point(core.poll_id_of(None));
+        }
+        polled
+    })
+    .await
+}
+
+/// Dropped half-way, `setup` counts as cancelled; what it has opened is closed by the driver.
+pub(crate) async fn run<F>(core: &Arc<ServiceShared>, ledger: &Arc<Mutex<ReportBuilder>>, setup: F)
+where
+    F: AsyncFnOnce(&mut App) -> crate::Result,
+{
+    let mut guard = SetupGuard {
+        core,
+        end: End::Cancelled,
+    };
+    let mut app = App::new(Arc::clone(core), Arc::clone(ledger));
+    let result = {
+        let work = core.setup.wrap(async { setup(&mut app).await });
+        let work = Monitored::new(core.poll_id_of(None), work);
+        observed(core, work).await
+    };
+    let error: BoxError = match (result, app.take_misuse()) {
+        (Ok(Err(_)), _) => return,
+        (_, Some(misuse)) => misuse.into(),
+        (Ok(Ok(Ok(()))), None) => {
+            for extension in core.extensions.iter() {
+                extension.on_setup_done(core);
+            }
+            guard.end = End::Done;
+            return;
+        }
+        (Ok(Ok(Err(error))), None) => error,
+        (Err(panic), None) => Error::new(ErrorKind::SetupPanicked(panic)).into(),
+    };
+    if let Some(cause) = error.downcast_ref::<Error>().and_then(Error::cause) {
+        core.request_stop(cause);
+    }
+    let misused = error.downcast_ref::<Error>().is_some_and(Error::is_misuse);
+    guard.end = if misused { End::Misused } else { End::Failed };
+    let failure = Failure::from_error(&*error);
+    ledger
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .problem(failure.clone());
+    core.note(Notice::SetupFailed { failure });
+}

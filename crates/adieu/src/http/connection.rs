@@ -1,0 +1,401 @@
+//! One connection from the accept to its end: handshake, protocol, upgrade, each driven within its limits.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, Sleep};
+use tower_service::Service;
+
+use super::body::RequestBody;
+use super::close_policy::{CloseAction, ConnState, Protocol};
+use super::conn_state::{ConnShared, now_ms};
+use super::io::ConnIo;
+use super::service::RequestService;
+use crate::error::BoxError;
+use crate::net::{SharedSocket, Stream};
+use crate::runtime::spawn;
+use crate::runtime::tracked::Tracked;
+use crate::tracking::task_registry::WorkKind;
+
+/// What a client that speaks HTTP/2 without being asked begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The number of header fields that hyper allows by itself; any other costs it an allocation for each request.
+const HYPER_HEAD_FIELDS: usize = 100;
+
+/// Dropped half-way, which happens at the end of the drain, the connection is cut and named; requests under way name
+/// themselves.
+pub(super) async fn serve_connection<S, B, F>(
+    shared: Arc<ConnShared>,
+    socket: SharedSocket,
+    #[cfg(feature = "tls")] tls: Option<crate::net::Tls>,
+    make: impl Fn(&Arc<ConnShared>) -> F,
+) where
+    F: Future<Output = Result<S, BoxError>>,
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
+    let mut hold = CutOnDrop {
+        shared: Arc::clone(&shared),
+        is_over: false,
+    };
+    // Made here and not handed in: a future that is handed in to be awaited takes its room twice, for every connection.
+    #[cfg(feature = "tls")]
+    run_protocol(shared, socket, tls, make).await;
+    #[cfg(not(feature = "tls"))]
+    run_protocol(shared, socket, make).await;
+    hold.is_over = true;
+}
+
+async fn run_protocol<S, B, F>(
+    shared: Arc<ConnShared>,
+    socket: SharedSocket,
+    #[cfg(feature = "tls")] tls: Option<crate::net::Tls>,
+    make: impl Fn(&Arc<ConnShared>) -> F,
+) where
+    F: Future<Output = Result<S, BoxError>>,
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
+    let mut driver = ConnDriver::new(Arc::clone(&shared));
+    #[cfg(feature = "tls")]
+    let (stream, agreed) = match tls {
+        None => (Stream::Plain(socket), None),
+        Some(tls) => match driver.drive(pin!(tls.accept(socket)), |_| {}).await {
+            Some(Ok(stream)) => {
+                if let Some(tls) = stream.tls_info() {
+                    shared.socket.set_tls(tls);
+                }
+                let agreed = stream.agreed_on_http2();
+                (stream, agreed)
+            }
+            _ => return,
+        },
+    };
+    #[cfg(not(feature = "tls"))]
+    let (stream, agreed) = (Stream::Plain(socket), None);
+    shared.counters.enter(Protocol::Detecting, now_ms());
+    let mut io = ConnIo::new(stream, Arc::clone(&shared));
+    let detected = match agreed {
+        Some(http2) => Some(Ok(Some(http2))),
+        None => driver.drive(pin!(detect_http2(&mut io)), |_| {}).await,
+    };
+    let http2 = match detected {
+        Some(Ok(Some(http2))) => http2,
+        // The client has closed, or the close policy says to: close our side, and wait for the client to close its own.
+        Some(Ok(None)) => return drop(driver.drive(pin!(io.shutdown()), |_| {}).await),
+        _ => return,
+    };
+    let service = match driver.drive(pin!(make(&shared)), |_| {}).await {
+        Some(Ok(service)) => service,
+        Some(Err(error)) => {
+            shared.server.core.log_deferred(move || {
+                tracing::error!(target: "adieu", %error, "no service could be made for a connection");
+            });
+            return drop(driver.drive(pin!(io.shutdown()), |_| {}).await);
+        }
+        None => return,
+    };
+    let desk = RequestService::new(service, Arc::clone(&shared));
+    if http2 {
+        io.speaks_http2();
+    }
+    let io = TokioIo::new(io);
+    if http2 {
+        shared.counters.enter(Protocol::Http2, now_ms());
+        let conn = hyper::server::conn::http2::Builder::new(Tracker(Arc::clone(&shared)))
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(shared.limits.http2_streams)
+            .max_header_list_size(shared.limits.http2_head_size)
+            .serve_connection(io, desk);
+        let mut told = false;
+        // Until then the client has only been told to go elsewhere, and whatever it still sends is served. Then hyper
+        // says it once more, and a round trip later which stream was the last.
+        let turn = |conn: Pin<&mut hyper::server::conn::http2::Connection<_, _, _>>| {
+            if shared.should_refuse_streams() && !std::mem::replace(&mut told, true) {
+                conn.graceful_shutdown();
+            }
+        };
+        driver.drive(pin!(conn), turn).await;
+    } else {
+        shared.counters.enter(Protocol::Http1, now_ms());
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        if shared.limits.head_fields != HYPER_HEAD_FIELDS {
+            builder.max_headers(shared.limits.head_fields);
+        }
+        let conn = builder
+            // A client may close its side once it has asked, and still wants its answer.
+            .half_close(true)
+            .max_buf_size(shared.limits.head_size.max(8_192))
+            .serve_connection(io, desk)
+            .with_upgrades();
+        driver.drive(pin!(conn), |_| {}).await;
+        if matches!(
+            shared.counters.protocol(),
+            Protocol::WebSocket | Protocol::Upgraded
+        ) {
+            // The handler has the connection now, in a task of its own; we stay until it lets go of it.
+            let gone = poll_fn(|cx| {
+                if shared.gone.load(Relaxed) {
+                    return Poll::Ready(());
+                }
+                shared.write_close_frame(cx);
+                Poll::Pending
+            });
+            driver.drive(pin!(gone), |_| {}).await;
+        }
+    }
+}
+
+/// Runs the futures of HTTP/2 streams as tracked work.
+#[derive(Clone)]
+struct Tracker(Arc<ConnShared>);
+
+impl<F> hyper::rt::Executor<F> for Tracker
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let server = &self.0.server;
+        let seat = spawn::register(
+            &server.core,
+            "stream".into(),
+            server.place,
+            WorkKind::Connection,
+            None,
+        );
+        if let Ok(seat) = seat {
+            // The protocol calls the service and spawns what that gives, one request after the other.
+            self.0.runs_in(server.core.tasks.id(seat));
+            server
+                .core
+                .runtime
+                .spawn(Tracked::new(Arc::clone(&server.core), seat, true, stream));
+        }
+    }
+}
+
+/// Which protocol the client speaks, `None` if it is gone or the close has begun. Nothing read is lost.
+async fn detect_http2(io: &mut ConnIo) -> io::Result<Option<bool>> {
+    let mut seen = [0; PREFACE.len()];
+    let mut count = 0;
+    loop {
+        let more = poll_fn(|cx| poll_some(io, cx, &mut seen[count..])).await?;
+        count += more;
+        let seen = &seen[..count];
+        let http2 = match PREFACE.strip_prefix(seen) {
+            _ if more == 0 && count == 0 => return Ok(None),
+            Some([]) => true,
+            Some(_) if more > 0 => continue,
+            _ => false,
+        };
+        io.unread(Bytes::copy_from_slice(seen));
+        return Ok(Some(http2));
+    }
+}
+
+fn poll_some(io: &mut ConnIo, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+    let mut buf = ReadBuf::new(buf);
+    ready!(Pin::new(io).poll_read(cx, &mut buf))?;
+    Poll::Ready(Ok(buf.filled().len()))
+}
+
+/// Polls one step of a connection after the other, and looks after each poll whether its time is up.
+struct ConnDriver {
+    shared: Arc<ConnShared>,
+    timer: Option<Timer>,
+    extensions: u32,
+    extended_until: Option<Instant>,
+}
+
+/// How long a connection is spared whose client has sent something that we did not come to read.
+const EXTENSION: Duration = Duration::from_millis(250);
+/// How often.
+const MAX_EXTENSIONS: u32 = 4;
+/// Looking again then is as good as never.
+const MAX_TIMER: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl ConnDriver {
+    const fn new(shared: Arc<ConnShared>) -> Self {
+        Self {
+            shared,
+            timer: None,
+            extensions: 0,
+            extended_until: None,
+        }
+    }
+
+    /// Runs a step to its end; `None` if it was cut. `on_turn` is called when the stop was announced.
+    async fn drive<F: Future>(
+        &mut self,
+        mut step: Pin<&mut F>,
+        mut on_announce: impl FnMut(Pin<&mut F>),
+    ) -> Option<F::Output> {
+        poll_fn(|cx| {
+            self.shared.waker.register_if_unset(cx);
+            loop {
+                // Before the poll, which says it, and again after it, because the first answer may just have begun.
+                let announced = self.shared.should_announce_goaway();
+                if announced {
+                    on_announce(step.as_mut());
+                }
+                if let Poll::Ready(output) = step.as_mut().poll(cx) {
+                    return Poll::Ready(Some(output));
+                }
+                if !announced && self.shared.should_announce_goaway() {
+                    continue;
+                }
+                if self.waits_only_for_timer() {
+                    return Poll::Pending;
+                }
+                if self.shared.client_is_gone(cx) {
+                    return Poll::Ready(None);
+                }
+                let (close_action, now) = self.shared.close_action();
+                match close_action {
+                    CloseAction::Wait(None) => return Poll::Pending,
+                    CloseAction::Wait(Some(left)) => ready!(self.wait(cx, now, left)),
+                    CloseAction::CloseWebSocket => self.shared.counters.close_websocket(now_ms()),
+                    // Asked of the kernel at the last moment: a request that has just arrived is served.
+                    CloseAction::Close if self.shared.socket.has_unread() => return Poll::Pending,
+                    CloseAction::Close if self.shared.counters.begin_close(now_ms()) => {
+                        self.shared.count_closed();
+                        if self.shared.counters.protocol() == Protocol::Http2 {
+                            on_announce(step.as_mut());
+                        }
+                    }
+                    CloseAction::Abort if self.extends_deadline() => {
+                        ready!(self.wait(cx, now, EXTENSION))
+                    }
+                    // Told already, and the protocol has not ended: what it waits for does not come.
+                    CloseAction::Close | CloseAction::Abort => {
+                        self.cut();
+                        return Poll::Ready(None);
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether there is nothing to judge: the next request may take as long as the timer runs, and longer. So it is
+    /// after nearly every request, and no clock is read.
+    fn waits_only_for_timer(&self) -> bool {
+        self.timer.as_ref().is_some_and(|timer| {
+            let end = self.shared.idle_until();
+            end.is_some_and(|end| timer.at <= Duration::from_millis(end))
+                && !timer.sleep.is_elapsed()
+        })
+    }
+
+    /// Whether a connection whose time is up is spared a while: on a busy machine its client's handshake or
+    /// first request may have come in time, and wait in the kernel. The bound stays a bound.
+    fn extends_deadline(&mut self) -> bool {
+        let state = self.shared.counters.state();
+        if !matches!(
+            state,
+            ConnState::TlsHandshake | ConnState::HalfHead | ConnState::IdleHttp2
+        ) {
+            return false;
+        }
+        let now = Instant::now();
+        if self.extended_until.is_some_and(|until| now < until) {
+            return true;
+        }
+        let again = self.extensions < MAX_EXTENSIONS && self.shared.socket.has_unread();
+        if again {
+            self.extensions += 1;
+            self.extended_until = Some(now + EXTENSION);
+        }
+        again
+    }
+
+    fn cut(&self) {
+        // One that was told to go is counted already.
+        if self.shared.counters.state() != ConnState::AwaitingClose
+            && !self.shared.counters.is_closing()
+        {
+            self.shared.count_closed();
+        }
+        self.shared.was_cut.store(true, Relaxed);
+    }
+
+    /// Ready when it is time to look again. A timer set earlier than needed is left alone, and not even asked while
+    /// it runs: looking once too often is cheaper than setting it for every request.
+    fn wait(&mut self, cx: &mut Context<'_>, now: u64, left: Duration) -> Poll<()> {
+        // A limit may be the longest duration there is, and no clock goes that far.
+        let left = left.min(MAX_TIMER);
+        let needed = Duration::from_millis(now) + left;
+        if let Some(timer) = &mut self.timer {
+            if timer.at <= needed && !timer.sleep.is_elapsed() {
+                // It knows whom to wake: a connection is one task from its accept to its end.
+                return Poll::Pending;
+            }
+            timer.at = needed;
+            timer.sleep.as_mut().reset(Instant::now() + left);
+        }
+        let timer = self.timer.get_or_insert_with(|| Timer {
+            sleep: Box::pin(tokio::time::sleep(left)),
+            at: needed,
+        });
+        // Whatever the step has used up of the task's turn: a timer that is put off does not know whom to wake, and it
+        // is asked once.
+        pin!(unconstrained(timer.sleep.as_mut())).poll(cx)
+    }
+}
+
+/// Wakes the connection's task.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    /// When, by the coarse clock.
+    at: Duration,
+}
+
+/// Whatever still holds the connection, a handler of an upgraded one say, loses it.
+struct CutOnDrop {
+    shared: Arc<ConnShared>,
+    is_over: bool,
+}
+
+impl Drop for CutOnDrop {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        if !self.is_over && shared.server.core.stop.is_cancelling() {
+            shared.record_lost();
+            if shared.counters.protocol() == Protocol::Http2 && shared.has_requests_in_flight() {
+                let connection = Arc::<ConnShared>::downgrade(shared);
+                shared.server.connections.keep_for_streams(connection);
+            }
+        }
+        if !shared.gone.load(Relaxed) {
+            if shared.counters.protocol() == Protocol::WebSocket {
+                // There was no time to say it before, or all is said.
+                shared.counters.close_websocket(now_ms());
+                shared.write_close_frame(&mut Context::from_waker(Waker::noop()));
+            }
+            shared.was_cut.store(true, Relaxed);
+            shared.socket.cut();
+            shared.reader.wake();
+            shared.writer.wake();
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! HTTP servers, for axum routers and any other tower service: what a handler finds in its request, and the limits.
+//!
+//! [`App::http`](crate::App::http) and [`serve`](crate::serve) start a server.
+
+// HTTP servers: hyper's protocols on our own sockets, so that every kind of connection ends well.
+//
+// | file | what it has |
+// |---|---|
+// | `server` | the builder, and the start of the accept loop |
+// | `connection` | one connection from its accept to its end, and the driver that applies the close policy to it |
+// | `conn_state` | what the tasks of one connection share: counters, requests in flight, the socket, wakers |
+// | `close_policy` | what is to be done with a connection at a moment; pure |
+// | `lifetime` | how old a connection may become, and how many requests it may have; pure |
+// | `eviction`, `peer_progress` | the same facts, asked for a connection that must make room, and of the kernel |
+// | `io` | the bytes of a connection, counted on their way between hyper and the socket |
+// | `h1_scanner`, `h2_frames`, `ws_frames` | where heads and frames end in those bytes |
+// | `make_service`, `peer` | what can be served, and who the client is |
+// | `service`, `body`, `extensions` | a request on its way to the handler, and its response on the way back |
+// | `unavailable` | the responses to requests that are cut at the end of the drain |
+// | `websocket` | the socket of a WebSocket, shared by its handler and the driver |
+
+mod body;
+mod close_policy;
+mod conn_state;
+mod connection;
+mod eviction;
+mod extensions;
+mod extract;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+#[cfg(test)]
+mod goaway_tests;
+mod h1_scanner;
+mod h2_frames;
+mod io;
+mod lifetime;
+mod limits;
+mod make_service;
+mod peer;
+mod peer_progress;
+mod server;
+mod service;
+mod unavailable;
+mod websocket;
+mod ws_frames;
+
+pub use body::RequestBody;
+pub use extract::Stopping;
+pub use limits::Limits;
+pub use make_service::{HttpService, PerConnection, PerRequest, Serves};
+pub use peer::Peer;
+pub use server::HttpBuilder;

@@ -1,0 +1,279 @@
+//! The connections of one server: registered at their accept, woken when the drain stage changes, removed when closed.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// After an accept that failed for want of descriptors: how long to wait for one, if no connection closes before.
+pub(crate) const DESCRIPTOR_WAIT: Duration = Duration::from_millis(250);
+
+/// What a server must know of each of its connections.
+pub(crate) trait ManagedConnection: Send + Sync {
+    /// The drain stage has changed: look again.
+    fn wake(&self);
+
+    /// What its own task is doing, and with whom; or one of its streams that has a task of its own.
+    fn activity(&self, stream: Option<u64>) -> Option<Activity>;
+
+    /// How long it has had nothing under way, if it may be closed to make room for another. The longest goes first.
+    fn idle(&self) -> Option<u64> {
+        None
+    }
+
+    /// It is to be closed to make room, if it is still idle at its next look.
+    fn request_eviction(&self) {}
+
+    /// Whether it was asked to, and has neither refused nor gone.
+    fn is_being_evicted(&self) -> bool {
+        false
+    }
+
+    /// How many requests of it are under way.
+    #[cfg(feature = "admin")]
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
+/// What a task does for a client.
+pub(crate) struct Activity {
+    pub(crate) what: String,
+    /// The client, with a preposition before it: `from 10.0.0.7:41000`.
+    pub(crate) with: String,
+}
+
+impl std::fmt::Display for Activity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.what, self.with)
+    }
+}
+
+/// How busy a server is.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg(feature = "admin")]
+pub(crate) struct ServerStats {
+    pub(crate) connections: u64,
+    pub(crate) requests: u64,
+}
+
+/// A waker kept where others can reach it.
+#[derive(Default)]
+pub(crate) struct WakerCell {
+    waker: Mutex<Option<Waker>>,
+    /// Whether there is one; written under the lock.
+    is_set: AtomicBool,
+}
+
+impl WakerCell {
+    /// Wakes this task from now on.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
+            self.is_set.store(true, Relaxed);
+        }
+    }
+
+    /// Registers this task unless a waker is there: for a caller that is always this one task.
+    ///
+    /// A task that sees a waker that was just taken is about to be woken by it, and polls again: `wake` wakes after it
+    /// has cleared the flag, and being woken orders the two.
+    #[inline]
+    pub(crate) fn register_if_unset(&self, cx: &Context<'_>) {
+        if !self.is_set.load(Relaxed) {
+            self.register(cx);
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        let waker = {
+            let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_set.store(false, Relaxed);
+            waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slots {
+    /// With the number of the task that looks after each.
+    used: Vec<Option<(u64, Arc<dyn ManagedConnection>)>>,
+    free: Vec<usize>,
+    count: usize,
+    /// Cut in a stop, with streams that may outlive them: one that blocks its thread does.
+    cut: Vec<Weak<dyn ManagedConnection>>,
+}
+
+/// A connection that may be closed to make room for another.
+pub(super) struct Candidate {
+    pub(super) idle: u64,
+    number: usize,
+    connection: Arc<dyn ManagedConnection>,
+}
+
+/// The open connections.
+#[derive(Default)]
+pub(crate) struct ConnectionRegistry {
+    slots: Mutex<Slots>,
+    closed: Notify,
+}
+
+impl ConnectionRegistry {
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots().count
+    }
+
+    /// Counts a connection in, which this task looks after. It is counted out by [`ConnectionRegistry::remove`] with the number
+    /// returned.
+    pub(crate) fn insert(&self, task: u64, connection: Arc<dyn ManagedConnection>) -> usize {
+        let mut slots = self.slots();
+        slots.count += 1;
+        match slots.free.pop() {
+            Some(number) => {
+                slots.used[number] = Some((task, connection));
+                number
+            }
+            None => {
+                slots.used.push(Some((task, connection)));
+                slots.used.len() - 1
+            }
+        }
+    }
+
+    /// Whether it goes because it was asked to make room.
+    pub(crate) fn remove(&self, number: usize) -> bool {
+        let connection = {
+            let mut slots = self.slots();
+            let connection = slots.used.get_mut(number).and_then(Option::take);
+            if connection.is_some() {
+                slots.count -= 1;
+                slots.free.push(number);
+            }
+            connection
+        };
+        // Outside the lock: whatever its destructor does is not ours to wait for.
+        let was_evicted = connection
+            .as_ref()
+            .is_some_and(|(_, it)| it.is_being_evicted());
+        if connection.is_some() {
+            self.closed.notify_waiters();
+        }
+        was_evicted
+    }
+
+    /// Lets [`ConnectionRegistry::activity`] find a connection that is cut, for as long as any of its streams is there.
+    #[cfg(feature = "http")]
+    pub(crate) fn keep_for_streams(&self, connection: Weak<dyn ManagedConnection>) {
+        self.slots().cut.push(connection);
+    }
+
+    /// The connection that has been idle for the longest, if any is.
+    pub(super) fn longest_idle(&self) -> Option<Candidate> {
+        let slots = self.slots();
+        let used = slots.used.iter().enumerate();
+        let idle = used.filter_map(|(number, slot)| {
+            let (_, connection) = slot.as_ref()?;
+            Some((connection.idle()?, number, connection))
+        });
+        let (idle, number, connection) = idle.max_by_key(|(idle, ..)| *idle)?;
+        Some(Candidate {
+            idle,
+            number,
+            connection: Arc::clone(connection),
+        })
+    }
+
+    /// Asks a connection to make room. Not if it has left meanwhile.
+    pub(super) fn evict(
+        &self,
+        Candidate {
+            number, connection, ..
+        }: Candidate,
+    ) -> bool {
+        let is_there = {
+            let slots = self.slots();
+            let slot = slots.used.get(number).and_then(Option::as_ref);
+            let is_there = slot.is_some_and(|(_, its)| Arc::ptr_eq(its, &connection));
+            if is_there {
+                // Under the lock: `remove` after it sees that it was asked.
+                connection.request_eviction();
+            }
+            is_there
+        };
+        if is_there {
+            connection.wake();
+        }
+        is_there
+    }
+
+    /// Completes when a connection closes from now on, polled or not. Cancel-safe.
+    pub(crate) fn next_close(&self) -> Notified<'_> {
+        self.closed.notified()
+    }
+
+    /// Completes when an accept that failed for want of descriptors may succeed. Cancel-safe.
+    pub(crate) async fn wait_for_descriptor(&self) {
+        let _ = tokio::time::timeout(DESCRIPTOR_WAIT, self.next_close()).await;
+    }
+
+    /// Completes when no connection is open. Cancel-safe.
+    pub(crate) async fn all_closed(&self) {
+        loop {
+            // Made before the look, so that a leave in between is not missed.
+            let closed = self.closed.notified();
+            if self.len() == 0 {
+                return;
+            }
+            closed.await;
+        }
+    }
+
+    /// Counted when asked for, so that a request costs no shared counter.
+    #[cfg(feature = "admin")]
+    pub(crate) fn stats(&self) -> ServerStats {
+        let slots = self.slots();
+        ServerStats {
+            connections: slots.count as u64,
+            requests: slots
+                .used
+                .iter()
+                .flatten()
+                .map(|(_, connection)| connection.requests())
+                .sum(),
+        }
+    }
+
+    /// What the connection, or the stream of one, that this task looks after is doing.
+    pub(crate) fn activity(&self, task: u64) -> Option<Activity> {
+        let slots = self.slots();
+        let connections = || slots.used.iter().flatten();
+        match connections().find(|(its, _)| *its == task) {
+            Some((_, connection)) => connection.activity(None),
+            None => connections()
+                .map(|(_, connection)| Arc::clone(connection))
+                .chain(slots.cut.iter().filter_map(Weak::upgrade))
+                .find_map(|connection| connection.activity(Some(task))),
+        }
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let connections: Vec<_> = self.slots().used.iter().flatten().cloned().collect();
+        for (_, connection) in connections {
+            connection.wake();
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! TCP and Unix socket servers: a handler for each connection, a goodbye for each client.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::io;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use super::stall::Stall;
+use crate::component::{BoxFuture, Ending, launch};
+use crate::error::Error;
+use crate::net::{
+    Activity, DrainStage, Listener, ManagedConnection, Server, SharedSocket, Stream, WakerCell,
+};
+use crate::report::ComponentKind;
+use crate::runtime::registrar::Registrar;
+use crate::runtime::stop::Stop;
+use crate::runtime::supervise::{self, OnFailure};
+#[cfg(feature = "tls")]
+use crate::util::race::{Winner, race};
+
+/// A TCP server about to start: it does at the end of the statement that makes it, and accepts once `setup`
+/// has returned.
+///
+/// Made by [`App::tcp`](crate::App::tcp).
+pub struct TcpBuilder<'app> {
+    app: &'app mut Registrar,
+    listener: Option<Listener>,
+    handler: Handler,
+    goodbye: Cow<'static, [u8]>,
+    most: usize,
+}
+
+type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
+
+/// How long a client may take to close its side after the goodbye.
+const PARTING: Duration = Duration::from_millis(200);
+/// How long a client that never pauses is read in a stop.
+const UNPAUSED: Duration = Duration::from_millis(500);
+/// How long a client that takes nothing of what is written may hold a stop.
+const STALL: Duration = Duration::from_secs(2);
+/// How long the goodbye may take to go out to a client that does not read.
+const SPEAKING: Duration = Duration::from_secs(2);
+
+/// From the accept to the end of the TLS handshake.
+#[cfg(feature = "tls")]
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// From the start of the closing stage to the end of the TLS handshake.
+#[cfg(feature = "tls")]
+const HANDSHAKE_IN_STOP: Duration = Duration::from_secs(1);
+
+impl<'app> TcpBuilder<'app> {
+    pub(crate) fn new<F, Fut>(app: &'app mut Registrar, listener: Listener, handler: F) -> Self
+    where
+        F: Fn(Conn) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        let handler: Handler = Arc::new(move |conn| {
+            let work = handler(conn);
+            Box::pin(async move { work.await.into_result() })
+        });
+        Self {
+            app,
+            listener: Some(listener),
+            handler,
+            goodbye: Cow::Borrowed(b""),
+            most: 16_384,
+        }
+    }
+
+    /// What every connected client is told when the service stops, after everything it had sent was handled.
+    pub fn goodbye(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.goodbye = match text.into() {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
+        self
+    }
+
+    /// The most connections at a time; further ones wait in the kernel's queue. 16,384 if left out.
+    pub const fn max_connections(mut self, most: usize) -> Self {
+        self.most = most;
+        self
+    }
+
+    fn start(&mut self, listener: Listener) -> Result<(), Error> {
+        let core = Arc::clone(&self.app.core);
+        let place: &'static Location<'static> = listener.place;
+        let id = core.register(listener.name.clone(), ComponentKind::Tcp, place, None)?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &listener.tls {
+            tls.reload_with(&core)?;
+        }
+        // Idle clients are told goodbye at once: there is nothing to linger for.
+        let server = Arc::new(Server::new(
+            Arc::clone(&core),
+            id,
+            place,
+            self.most,
+            Duration::ZERO,
+        ));
+        let (handler, goodbye) = (Arc::clone(&self.handler), std::mem::take(&mut self.goodbye));
+        #[cfg(feature = "tls")]
+        let tls = listener.tls.clone();
+        let ours = Arc::clone(&server);
+        let serve = move |socket: SharedSocket| {
+            let guest = Arc::new(TcpConnection {
+                server: Arc::clone(&ours),
+                socket: socket.clone(),
+                waker: WakerCell::default(),
+                writer: WakerCell::default(),
+            });
+            let (handler, goodbye, minded) =
+                (Arc::clone(&handler), goodbye.clone(), Arc::clone(&guest));
+            #[cfg(feature = "tls")]
+            let tls = tls.clone();
+            ours.spawn(guest, async move {
+                #[cfg(feature = "tls")]
+                let stream = match tls {
+                    Some(tls) => in_time(&minded.server, tls.accept(socket)).await,
+                    None => Ok(Stream::Plain(socket)),
+                };
+                #[cfg(not(feature = "tls"))]
+                let stream = io::Result::Ok(Stream::Plain(socket));
+                match stream {
+                    Ok(stream) => converse(minded, stream, &handler, &goodbye).await,
+                    Err(_) => {
+                        let who = || minded.socket.peer();
+                        minded
+                            .server
+                            .count_closed("in the TLS handshake", false, who);
+                    }
+                }
+            });
+        };
+        let stop = Stop::new(Arc::clone(&core));
+        let run = Box::new(move |_| -> BoxFuture<crate::Result> {
+            Box::pin(server.run(listener, serve))
+        });
+        launch(&core, id, supervise::once(stop, id, OnFailure::Stop, run));
+        Ok(())
+    }
+}
+
+impl Drop for TcpBuilder<'_> {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.take()
+            && let Err(error) = self.start(listener)
+        {
+            self.app.misuse(error);
+        }
+    }
+}
+
+struct TcpConnection {
+    server: Arc<Server>,
+    socket: SharedSocket,
+    /// Wakes the task that reads.
+    waker: WakerCell,
+    /// Wakes the task that waits to write.
+    writer: WakerCell,
+}
+
+/// Whether the client has gone, or was cut off.
+fn is_departure(error: &(dyn std::error::Error + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(kind, Some(BrokenPipe | ConnectionAborted | ConnectionReset))
+}
+
+impl TcpConnection {
+    fn conversation(&self) -> Activity {
+        Activity {
+            what: "conversation".to_owned(),
+            with: format!("with {}", self.socket.peer()),
+        }
+    }
+}
+
+impl ManagedConnection for TcpConnection {
+    fn wake(&self) {
+        self.waker.wake();
+        self.writer.wake();
+    }
+
+    fn activity(&self, stream: Option<u64>) -> Option<Activity> {
+        stream.is_none().then(|| self.conversation())
+    }
+}
+
+/// Names a client whose handler was cut.
+struct InHand {
+    guest: Arc<TcpConnection>,
+    began: std::time::Instant,
+    over: bool,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        if !self.over {
+            self.guest
+                .server
+                .record_lost(self.guest.conversation().to_string(), self.began.elapsed());
+            self.guest.socket.cut();
+        }
+    }
+}
+
+/// A handshake has a limit, and a shorter one once the service stops: a client cannot hold the drain with half a one.
+#[cfg(feature = "tls")]
+async fn in_time<T>(
+    server: &Server,
+    handshake: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let stopping = async {
+        server.closing.wait().await;
+        tokio::time::sleep(server.clamp_to_drain(HANDSHAKE_IN_STOP)).await;
+    };
+    // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
+    match race(tokio::time::timeout(HANDSHAKE, handshake), stopping).await {
+        Winner::First(done) => done.unwrap_or_else(|late| Err(late.into())),
+        Winner::Second(()) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
+async fn converse(guest: Arc<TcpConnection>, stream: Stream, handler: &Handler, goodbye: &[u8]) {
+    let mut in_hand = InHand {
+        guest: Arc::clone(&guest),
+        began: std::time::Instant::now(),
+        over: false,
+    };
+    let stop = Stop::new(Arc::clone(&guest.server.core));
+    let lender = Arc::default();
+    let conn = Conn {
+        stream: Some(stream),
+        lender: Arc::clone(&lender),
+        guest: Arc::clone(&guest),
+        stop,
+        reader: None,
+        owed: None,
+        stall: None,
+    };
+    let ended = handler(conn).await;
+    in_hand.over = true;
+    if let Err(error) = ended {
+        let peer = guest.socket.peer();
+        guest.server.core.log_deferred(move || {
+            // That clients go away is everyday life, and no reason to fill a log.
+            if is_departure(&*error) {
+                tracing::debug!(target: "adieu", peer, %error, "a connection failed");
+            } else {
+                tracing::warn!(target: "adieu", peer, %error, "a connection failed");
+            }
+        });
+    }
+    let returned = lender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut stream) = returned.filter(|_| guest.server.drain_stage() >= DrainStage::Lingering)
+    else {
+        return;
+    };
+    // The client may be gone already, or may not care; nothing is lost by that.
+    let goodbye = async {
+        stream.write_all(goodbye).await?;
+        stream.shutdown().await
+    };
+    // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
+    // one that it may be written to.
+    let in_time = |limit| {
+        let server = &guest.server;
+        server
+            .clamp_to_drain(limit)
+            .min(server.until_final_cutoff())
+    };
+    let said = tokio::time::timeout(in_time(SPEAKING), goodbye).await;
+    if !matches!(said, Ok(Ok(()))) {
+        return;
+    }
+    // Closing with unread data would reset the connection and take the goodbye with it.
+    let parting = async {
+        let mut sink = [0; 1_024];
+        while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
+    };
+    let _ = tokio::time::timeout(in_time(PARTING), parting).await;
+}
+
+/// A connection, as its handler sees it.
+///
+/// When the service stops, reading goes on until everything the client had sent is read, and then ends as if
+/// the client had hung up: a handler that reads to the end needs to know nothing of the stop. A client that never
+/// pauses is read for half a second more, and no further than that once all it had sent before is read; writing to one
+/// that takes nothing for two seconds fails. One that wants to know has [`Conn::stop`].
+pub struct Conn {
+    stream: Option<Stream>,
+    /// Where the stream goes back to when the handler drops the connection, for the goodbye.
+    lender: Arc<Mutex<Option<Stream>>>,
+    guest: Arc<TcpConnection>,
+    stop: Stop,
+    /// Who was last heard to listen.
+    reader: Option<Waker>,
+    /// What the client had sent before the stop, and was not read yet when the first look at it was taken.
+    owed: Option<u64>,
+    /// A write under way that does not go on.
+    stall: Option<Stall>,
+}
+
+impl Conn {
+    /// The stop, for handlers that want to know.
+    #[must_use]
+    pub const fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Who is at the other end.
+    #[must_use]
+    pub fn peer(&self) -> String {
+        self.guest.socket.peer()
+    }
+
+    /// The client's address; `None` for a client of a Unix socket.
+    #[must_use]
+    pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        self.guest.socket.peer_addr()
+    }
+
+    /// The address that the client has connected to; `None` for a Unix socket.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
+        self.guest.socket.local_addr()
+    }
+
+    /// Registers the task that reads, which is nearly always the task of the last call.
+    fn register_reader(&mut self, cx: &Context<'_>) {
+        let is_known = (self.reader.as_ref()).is_some_and(|it| it.will_wake(cx.waker()));
+        if is_known {
+            self.guest.waker.register_if_unset(cx);
+        } else {
+            self.reader = Some(cx.waker().clone());
+            self.guest.waker.register(cx);
+        }
+    }
+
+    /// Whether the service stops, all that was sent before is read, and the client goes on and on.
+    fn has_read_enough(&mut self) -> bool {
+        let server = &self.guest.server;
+        if server.drain_stage() < DrainStage::Lingering {
+            return false;
+        }
+        let socket = &self.guest.socket;
+        let owed = *self.owed.get_or_insert_with(|| socket.unread());
+        owed == 0 && server.stage_age(DrainStage::Lingering) > server.clamp_to_drain(UNPAUSED)
+    }
+
+    /// A write or flush, which fails in a stop if the client takes nothing for a while.
+    fn unless_stalled<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stall = None;
+            return written;
+        }
+        let TcpConnection {
+            server,
+            socket,
+            writer,
+            ..
+        } = &*self.guest;
+        // Before the look at the drain stage: a change after it wakes this task.
+        writer.register(cx);
+        if server.drain_stage() < DrainStage::Lingering {
+            return Poll::Pending;
+        }
+        let stall = self.stall.get_or_insert_with(|| Stall::new(socket));
+        if !stall.is_over(socket, server.clamp_to_drain(STALL), cx) {
+            return Poll::Pending;
+        }
+        server.count_closed("with a stalled reader", false, || socket.peer());
+        // Nor would it hear the goodbye.
+        self.stream = None;
+        let why = "the client does not read, and the service stops";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
+        self.stream
+            .as_mut()
+            .map(Pin::new)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        *self.lender.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
+    }
+}
+
+impl AsyncRead for Conn {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.has_read_enough() {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let polled = self.stream()?.poll_read(cx, buf);
+        if polled.is_ready() {
+            if let Some(owed) = &mut self.owed {
+                *owed = owed.saturating_sub((buf.filled().len() - before) as u64);
+            }
+            return polled;
+        }
+        // Before the look at the drain stage: a change after it wakes this task.
+        self.register_reader(cx);
+        let stopping = self.guest.server.drain_stage() >= DrainStage::Lingering;
+        // What the kernel has and the runtime does not know of yet will wake us; only silence is the end.
+        if stopping && !self.guest.socket.has_unread() {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Conn {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.stream()?.poll_write(cx, bytes);
+        self.unless_stalled(written, cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.stream()?.poll_flush(cx);
+        self.unless_stalled(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_shutdown(cx)
+    }
+}

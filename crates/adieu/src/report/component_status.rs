@@ -1,0 +1,46 @@
+//! What a component is doing at this moment.
+
+use adieu_lifecycle::Outcome;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ComponentStatus {
+    /// A resource opens, or a server does not listen yet.
+    Starting,
+    Ready,
+    /// Work that was told to stop, and is at it.
+    Stopping,
+    /// A hook before its moment.
+    Waiting,
+    /// A resource closes, or a hook runs.
+    Closing,
+    Over(Outcome),
+}
+
+impl ComponentStatus {
+    /// All names, for counts that are zero too.
+    #[cfg(feature = "admin")]
+    pub(crate) const NAMES: [&'static str; 11] = [
+        "starting",
+        "ready",
+        "stopping",
+        "waiting",
+        "closing",
+        "finished",
+        "closed",
+        "cancelled",
+        "abandoned",
+        "failed",
+        "not reached",
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Stopping => "stopping",
+            Self::Waiting => "waiting",
+            Self::Closing => "closing",
+            Self::Over(outcome) => outcome.name(),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Servers as programs that come from `axum::serve` or tonic know them: who the client is, and what can be served.
+#![cfg(all(feature = "axum", unix))]
+
+mod alone;
+mod client;
+mod lifetimes;
+mod peer;
+#[cfg(all(
+    feature = "admin",
+    feature = "state",
+    feature = "testing",
+    feature = "tokio-util",
+    feature = "tonic"
+))]
+mod spawned;

@@ -1,0 +1,245 @@
+//! The types and traits of other crates in the public API of `adieu`: a new major version of theirs is one of ours, so each
+//! one is listed with its reason in `foreign_types.toml`.
+//!
+//! Read from the signatures as they are written, and not from rustdoc's JSON, which stable compilers do not give: `pub`
+//! means public here, because the lint `unreachable_pub` sees to it.
+
+mod names;
+mod surface;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Deserialize;
+
+use crate::checkout::Checkout;
+use crate::step::{Failure, Outcome};
+
+const HELP: &str = "\
+The types and traits of other crates in the public API of the library, compared with the list of those that may be there.
+
+usage: cargo xtask foreign-types
+
+exit code: 0 all are listed, 1 one is new, gone or without a reason, 2 usage
+";
+
+const PACKAGE: &str = "crates/adieu";
+const LIST: &str = "xtask/src/foreign_types.toml";
+
+#[derive(Deserialize)]
+struct List {
+    allowed: BTreeMap<String, String>,
+}
+
+/// A type or trait of another crate, and where it is used first.
+type Found = BTreeMap<String, String>;
+
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    match words {
+        [] => match check(&Checkout::here()) {
+            Ok(said) => {
+                println!("{said}");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                eprintln!("error: {}", failure.why());
+                ExitCode::FAILURE
+            }
+        },
+        ["--help" | "-h"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        [unknown, ..] => crate::usage(
+            &format!("`foreign-types` has no option `{unknown}`"),
+            "foreign-types --help",
+        ),
+    }
+}
+
+pub(crate) fn check(checkout: &Checkout) -> Outcome {
+    let dependencies = dependencies(&read(checkout, &format!("{PACKAGE}/Cargo.toml"))?)?;
+    let list: List = toml::from_str(&read(checkout, LIST)?)
+        .map_err(|error| Failure::new(format!("{LIST}: {error}")))?;
+    let mut files = Vec::new();
+    collect(&checkout.root().join(PACKAGE).join("src"), &mut files)?;
+    let mut parsed = Vec::new();
+    for path in &files {
+        let name = path.strip_prefix(checkout.root()).unwrap_or(path);
+        let file = syn::parse_file(&fs::read_to_string(path)?)
+            .map_err(|error| Failure::new(format!("{} cannot be read: {error}", name.display())))?;
+        parsed.push((name.display().to_string(), file));
+    }
+    let crates: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
+    let found = surface::of(&parsed, &crates);
+    let findings = compare(&found, &list.allowed, &dependencies);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => Ok(format!("{} types of other crates", found.len())),
+        number => Err(Failure::new(format!("{number} findings")).advise(&format!(
+            "use a type of our own, or add it to {LIST} with its reason"
+        ))),
+    }
+}
+
+fn read(checkout: &Checkout, name: &str) -> Result<String, Failure> {
+    fs::read_to_string(checkout.root().join(name))
+        .map_err(|error| Failure::new(format!("cannot read {name}: {error}")))
+}
+
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(())
+}
+
+/// The crates that the package uses, as the code spells them, with their version requirements.
+fn dependencies(manifest: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let manifest: toml::Table = manifest
+        .parse()
+        .map_err(|error| Failure::new(format!("{PACKAGE}/Cargo.toml: {error}")))?;
+    let everywhere = manifest.get("dependencies");
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let somewhere = targets
+        .into_iter()
+        .flat_map(|targets| targets.values().filter_map(|it| it.get("dependencies")));
+    let mut found = BTreeMap::new();
+    for table in everywhere.into_iter().chain(somewhere) {
+        // Those of this project have its version.
+        let others = |(name, _): &(&String, &toml::Value)| !name.starts_with("adieu-");
+        for (name, value) in table.as_table().into_iter().flatten().filter(others) {
+            let version = value.as_str().or_else(|| value.get("version")?.as_str());
+            // One that is inherited has its version in the root; all of those are 1.0 and later or our own.
+            let version = version.unwrap_or("1").to_owned();
+            found.insert(name.replace('-', "_"), version);
+        }
+    }
+    Ok(found)
+}
+
+fn compare(
+    found: &Found,
+    allowed: &BTreeMap<String, String>,
+    dependencies: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (name, place) in found {
+        match allowed.get(name) {
+            None => findings.push(format!("{place}: {name} is new in the public API")),
+            Some(reason) => {
+                let is_below_1 = name
+                    .split("::")
+                    .next()
+                    .and_then(|it| dependencies.get(it))
+                    .is_some_and(|version| version.starts_with("0."));
+                if is_below_1 && !reason.starts_with("feature `") {
+                    findings.push(format!(
+                        "{place}: {name} is of a crate below 1.0: its reason has to begin with the feature whose point \
+                         that crate is, as in \"feature `http`: ...\""
+                    ));
+                }
+            }
+        }
+    }
+    for name in allowed.keys().filter(|name| !found.contains_key(*name)) {
+        findings.push(format!("{LIST}: {name} is not in the public API any more"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found_in(source: &str) -> Vec<String> {
+        let file = syn::parse_file(source).expect("Rust");
+        let crates = BTreeSet::from(["sqlx", "http", "tokio", "serde"]);
+        let found = surface::of(&[("a.rs".to_owned(), file)], &crates);
+        found.into_keys().collect()
+    }
+
+    #[test]
+    fn public_signatures_are_read_and_private_ones_are_not() {
+        let source = "
+            use sqlx::{PgPool, postgres::PgRow as Row};
+            use tokio::time::Instant;
+            pub struct Queue { pub(crate) pool: PgPool, pub since: Instant }
+            impl Queue {
+                pub fn on(pool: PgPool) -> Self { todo!() }
+                pub(crate) fn row(&self) -> Row { todo!() }
+                fn request(&self) -> http::Request<()> { todo!() }
+            }
+        ";
+        assert_eq!(found_in(source), ["sqlx::PgPool", "tokio::time::Instant"]);
+    }
+
+    #[test]
+    fn bounds_aliases_and_implemented_traits_count() {
+        let source = "
+            use serde::Serialize;
+            pub type Answer = http::Response<()>;
+            pub struct Cursor;
+            struct Hidden;
+            impl Serialize for Hidden {}
+            impl tokio::io::AsyncRead for Cursor {}
+            pub trait Stored: Serialize {}
+            pub fn save<T>(_: T) where T: serde::de::DeserializeOwned {}
+        ";
+        assert_eq!(
+            found_in(source),
+            [
+                "http::Response",
+                "serde::Serialize",
+                "serde::de::DeserializeOwned",
+                "tokio::io::AsyncRead"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_module_of_our_own_hides_a_crate_of_its_name() {
+        let source = "
+            use crate::http;
+            pub fn answer() -> http::Answer { todo!() }
+            mod serde;
+            pub use serde::Reader;
+            pub use tokio::task::JoinHandle;
+            #[cfg(test)]
+            mod tests { pub fn pool() -> sqlx::PgPool { todo!() } }
+            mod inner { pub fn pool() -> sqlx::PgConnection { todo!() } }
+        ";
+        assert_eq!(
+            found_in(source),
+            ["sqlx::PgConnection", "tokio::task::JoinHandle"]
+        );
+    }
+
+    #[test]
+    fn what_is_new_gone_or_without_its_feature_is_a_finding() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let own = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+            pairs.iter().map(own).collect()
+        };
+        let dependencies = map(&[("sqlx", "0.9"), ("http", "1.5")]);
+        let found = map(&[("sqlx::PgPool", "a.rs:1"), ("http::Request", "a.rs:2")]);
+        let reasons = [
+            ("http::Request", "the request"),
+            ("sqlx::PgPool", "feature `postgres`: its client"),
+        ];
+        assert!(compare(&found, &map(&reasons), &dependencies).is_empty());
+        let wrong = [("http::Body", "gone"), ("sqlx::PgPool", "a pool")];
+        let findings = compare(&found, &map(&wrong), &dependencies);
+        assert_eq!(findings.len(), 3, "{findings:?}");
+    }
+}
