@@ -107,10 +107,7 @@ async fn a_response_that_has_begun_is_cut_without_another_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_unavailable_at_deadline_the_connection_closes_without_a_response() {
-    let limits = Limits {
-        unavailable_at_deadline: false,
-        ..Limits::default()
-    };
+    let limits = Limits::default().unavailable_at_deadline(false);
     let (report, heard) = stopped_in_flight(limits.clone(), &http1("/")).await;
     assert_eq!(String::from_utf8_lossy(&heard), "");
     names_the_request(&report);

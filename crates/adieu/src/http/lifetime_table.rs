@@ -9,16 +9,14 @@ const NOW: u64 = 1_000_000;
 const FOREVER: CloseAction = CloseAction::Wait(None);
 
 fn limits() -> Limits {
-    Limits {
-        max_connection_age: Duration::from_secs(100),
-        max_connection_age_grace: Duration::from_secs(10),
+    Limits::default()
+        .max_connection_age(Duration::from_secs(100))
+        .max_connection_age_grace(Duration::from_secs(10))
         // So that no other limit is met.
-        head: Duration::MAX,
-        stall: Duration::MAX,
-        keep_alive: Duration::MAX,
-        handshake: Duration::MAX,
-        ..Limits::default()
-    }
+        .head(Duration::MAX)
+        .stall(Duration::MAX)
+        .keep_alive(Duration::MAX)
+        .handshake(Duration::MAX)
 }
 
 /// A connection that is too old since so long.
@@ -128,19 +126,13 @@ fn the_grace_follows_the_age() {
     assert_eq!(lifetime.ends_at, NOW + 100_000);
     assert!(!lifetime.has_ended(NOW + 99_999));
     assert!(lifetime.has_ended(NOW + 100_000));
-    let patient = Limits {
-        max_connection_age_grace: Duration::MAX,
-        ..limits()
-    };
+    let patient = limits().max_connection_age_grace(Duration::MAX);
     assert_eq!(Lifetime::new(&patient, NOW, 0).ends_at, u64::MAX);
 }
 
 #[test]
 fn a_connection_has_at_least_one_request() {
-    let none = Limits {
-        max_requests_per_connection: 0,
-        ..Limits::default()
-    };
+    let none = Limits::default().max_requests_per_connection(0);
     assert_eq!(Lifetime::new(&none, NOW, 0), of_requests(1));
 }
 
@@ -308,11 +300,9 @@ proptest! {
     /// Whatever the limits are, nothing overflows, and the age is within a tenth.
     #[test]
     fn every_lifetime_is_within_a_tenth(age in any::<u64>(), grace in any::<u64>(), number in any::<u64>()) {
-        let limits = Limits {
-            max_connection_age: Duration::from_millis(age),
-            max_connection_age_grace: Duration::from_millis(grace),
-            ..Limits::default()
-        };
+        let limits = Limits::default()
+.max_connection_age(Duration::from_millis(age))
+.max_connection_age_grace(Duration::from_millis(grace));
         let lifetime = Lifetime::new(&limits, 0, number);
         prop_assert!(lifetime.retires_at >= age - age / 10);
         prop_assert!(lifetime.retires_at <= age.saturating_add(age / 10));

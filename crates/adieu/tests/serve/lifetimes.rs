@@ -96,11 +96,9 @@ fn held(closes: bool) -> (StatusCode, bool, String) {
 
 #[tokio::test]
 async fn the_response_to_the_last_request_says_so() {
-    let limits = Limits {
-        max_requests_per_connection: 3,
-        linger: LONG,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_requests_per_connection(3)
+        .linger(LONG);
     with_server(limits, async |address, _| {
         let (mut sender, ended) = over_http1(address).await;
         for number in 1..=3 {
@@ -116,11 +114,9 @@ async fn the_response_to_the_last_request_says_so() {
 
 #[tokio::test]
 async fn after_the_last_request_of_http2_its_streams_finish() {
-    let limits = Limits {
-        max_requests_per_connection: 2,
-        linger: LONG,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_requests_per_connection(2)
+        .linger(LONG);
     with_server(limits, async |address, gate| {
         let (mut sender, ended) = over_http2(address).await;
         let early = sender.send_request(to("/")).await.expect("a response");
@@ -139,11 +135,9 @@ async fn after_the_last_request_of_http2_its_streams_finish() {
 
 #[tokio::test]
 async fn an_http1_connection_that_is_too_old_ends_with_its_next_response() {
-    let limits = Limits {
-        max_connection_age: Duration::ZERO,
-        linger: LONG,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_connection_age(Duration::ZERO)
+        .linger(LONG);
     with_server(limits, async |address, gate| {
         let (mut sender, ended) = over_http1(address).await;
         let response = tokio::spawn(sender.send_request(to("/held")));
@@ -158,11 +152,9 @@ async fn an_http1_connection_that_is_too_old_ends_with_its_next_response() {
 
 #[tokio::test]
 async fn an_http2_connection_that_is_too_old_ends_with_its_streams() {
-    let limits = Limits {
-        max_connection_age: Duration::from_millis(1),
-        linger: LONG,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_connection_age(Duration::from_millis(1))
+        .linger(LONG);
     with_server(limits, async |address, gate| {
         let (mut sender, ended) = over_http2(address).await;
         let response = tokio::spawn(sender.send_request(to("/held")));
@@ -179,12 +171,10 @@ async fn an_http2_connection_that_is_too_old_ends_with_its_streams() {
 /// Nothing but its timer wakes it.
 #[tokio::test]
 async fn an_idle_connection_is_closed_at_its_age() {
-    let limits = Limits {
-        max_connection_age: Duration::from_millis(50),
-        keep_alive: LONG,
-        linger: Duration::ZERO,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_connection_age(Duration::from_millis(50))
+        .keep_alive(LONG)
+        .linger(Duration::ZERO);
     with_server(limits, async |address, _| {
         let (mut first, ended) = over_http1(address).await;
         let response = first.send_request(to("/")).await.expect("a response");
@@ -201,11 +191,9 @@ async fn an_idle_connection_is_closed_at_its_age() {
 
 #[tokio::test]
 async fn what_is_still_busy_after_the_grace_is_cut_as_at_a_stop() {
-    let limits = Limits {
-        max_connection_age: Duration::from_millis(1),
-        max_connection_age_grace: Duration::from_millis(50),
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_connection_age(Duration::from_millis(1))
+        .max_connection_age_grace(Duration::from_millis(50));
     with_server(limits, async |address, _| {
         let (mut sender, _ended) = over_http1(address).await;
         let response = sender.send_request(to("/held")).await.expect("a response");
@@ -222,12 +210,10 @@ async fn what_is_still_busy_after_the_grace_is_cut_as_at_a_stop() {
 /// It connects again when it is told to, and only then.
 #[tokio::test]
 async fn a_busy_client_loses_no_request() {
-    let limits = Limits {
-        max_connection_age: Duration::from_millis(5),
-        max_requests_per_connection: 20,
-        linger: LONG,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .max_connection_age(Duration::from_millis(5))
+        .max_requests_per_connection(20)
+        .linger(LONG);
     with_server(limits, async |address, _| {
         let (mut sender, mut ended) = over_http1(address).await;
         let mut closed = 0;

@@ -39,12 +39,10 @@ fn peer(client: &Client) -> String {
 #[test]
 fn the_limits_of_a_stop_fit_into_the_drain() {
     let long = Duration::from_secs(60);
-    let limits = Limits {
-        linger: long,
-        patience: long,
-        stall_in_stop: long,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .linger(long)
+        .patience(long)
+        .stall_in_stop(long);
     let (entered, _) = mpsc::channel();
     let own = Own::new(router(entered)).limits(limits);
     let mut live = own.grace(Duration::from_secs(8)).start();

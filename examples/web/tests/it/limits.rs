@@ -154,10 +154,7 @@ fn a_handler_that_takes_its_time_is_no_stall() {
 
 #[test]
 fn a_handshake_has_a_limit() {
-    let limits = Limits {
-        handshake: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits::default().handshake(SHORT);
     let live = Own::new(router()).limits(limits).tls(true).start();
     live.connect(Over::Http1).is_closed();
     ends_clean(live);
@@ -265,16 +262,16 @@ fn a_panic_costs_one_response_and_no_other_client_anything() {
 /// The longest duration there is, for a limit that is not wanted.
 #[test]
 fn a_limit_may_be_without_end() {
-    let own = Own::new(router()).tls(true).limits(Limits {
-        handshake: Duration::MAX,
-        head: Duration::MAX,
-        stall: Duration::MAX,
-        keep_alive: Duration::MAX,
-        linger: Duration::MAX,
-        patience: Duration::MAX,
-        stall_in_stop: Duration::MAX,
-        ..Limits::default()
-    });
+    let own = Own::new(router()).tls(true).limits(
+        Limits::default()
+            .handshake(Duration::MAX)
+            .head(Duration::MAX)
+            .stall(Duration::MAX)
+            .keep_alive(Duration::MAX)
+            .linger(Duration::MAX)
+            .patience(Duration::MAX)
+            .stall_in_stop(Duration::MAX),
+    );
     let mut live = own.grace(Duration::from_secs(2)).start();
     let mut client = live.connect(Over::Http1Tls);
     client.send("GET / HTTP/1.1\r\n");

@@ -67,10 +67,7 @@ fn announce(h2: &mut H2, kind: u8, length: u16) {
 }
 
 fn short_head() -> Limits {
-    Limits {
-        head: SHORT,
-        ..Limits::default()
-    }
+    Limits::default().head(SHORT)
 }
 
 #[test]
@@ -115,10 +112,7 @@ fn an_http2_client_that_pings_is_alive() {
 /// Bytes of a head are no bytes of an upload.
 #[test]
 fn a_stalled_upload_is_not_kept_alive_by_half_a_head() {
-    let limits = Limits {
-        stall: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits::default().stall(SHORT);
     let mut live = start(limits);
     let mut h2 = H2::connect(&live, Over::Http2);
     h2.ask(1, "/upload", false);
@@ -138,11 +132,7 @@ fn a_stalled_upload_is_not_kept_alive_by_half_a_head() {
 }
 
 fn short_stall() -> Limits {
-    Limits {
-        stall: SHORT,
-        stall_in_stop: SHORT,
-        ..Limits::default()
-    }
+    Limits::default().stall(SHORT).stall_in_stop(SHORT)
 }
 
 const UPLOAD: &str =
@@ -168,10 +158,7 @@ fn an_upload_that_stalls_is_cut_also_after_its_answer_has_begun() {
 
 #[test]
 fn such_an_upload_does_not_hold_the_stop() {
-    let mut live = start(Limits {
-        stall_in_stop: SHORT,
-        ..Limits::default()
-    });
+    let mut live = start(Limits::default().stall_in_stop(SHORT));
     let mut client = live.connect(Over::Http1);
     client.send(UPLOAD).until("half\r\n");
     live.stop();
@@ -185,10 +172,7 @@ fn such_an_upload_does_not_hold_the_stop() {
 /// A stream of both sides may be silent for as long as they like.
 #[test]
 fn a_call_of_grpc_may_pause() {
-    let mut live = start(Limits {
-        head: SHORT,
-        ..short_stall()
-    });
+    let mut live = start(short_stall().head(SHORT));
     let mut h2 = H2::connect(&live, Over::Http2);
     h2.ask(1, "/call", false);
     h2.frame(DATA, 0, 1, b"one ");

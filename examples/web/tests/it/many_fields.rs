@@ -52,19 +52,12 @@ fn a_client_is_told_how_much_it_may_ask_for() {
             .map(|(_, it)| *it)
     };
     // The size of a head of HTTP/1 is another one.
-    let mut live = start(Limits {
-        head_size: 1 << 20,
-        ..Limits::default()
-    });
+    let mut live = start(Limits::default().head_size(1 << 20));
     assert_eq!(said(&live, MAX_CONCURRENT_STREAMS), Some(100));
     assert_eq!(said(&live, MAX_HEADER_LIST_SIZE), Some(16 * 1_024));
     live.stop();
     live.finish().exits(0);
-    let mut live = start(Limits {
-        http2_streams: 7,
-        http2_head_size: 4_096,
-        ..Limits::default()
-    });
+    let mut live = start(Limits::default().http2_streams(7).http2_head_size(4_096));
     assert_eq!(said(&live, MAX_CONCURRENT_STREAMS), Some(7));
     assert_eq!(said(&live, MAX_HEADER_LIST_SIZE), Some(4_096));
     live.stop();
@@ -115,10 +108,7 @@ fn more_than_a_head_may_have_is_answered_with_431() {
 
 #[test]
 fn the_number_of_fields_can_be_chosen() {
-    let mut live = start(Limits {
-        head_fields: 300,
-        ..Limits::default()
-    });
+    let mut live = start(Limits::default().head_fields(300));
     let mut h2 = H2::connect(&live, Over::Http2);
     h2.frame(HEADERS, END_HEADERS | END_STREAM, 1, &block("/keep", 290));
     assert_eq!(status(&mut h2, 1), "200");
@@ -189,10 +179,7 @@ fn open(h2: &mut H2, streams: u32, fields: usize) -> u64 {
 /// What four connections like this cost, and how many bytes they sent. The first one is not counted: it fills what is
 /// there once for all.
 fn cost_of_four(streams: u32, fields: usize) -> (u64, u64) {
-    let mut live = start(Limits {
-        stall: Duration::from_secs(600),
-        ..Limits::default()
-    });
+    let mut live = start(Limits::default().stall(Duration::from_secs(600)));
     let attack = || {
         let mut h2 = H2::connect(&live, Over::Http2);
         let sent = open(&mut h2, streams, fields);

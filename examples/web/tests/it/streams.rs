@@ -131,10 +131,7 @@ fn a_reader_that_stopped_after_many_small_answers_is_cut_too() {
 /// kernel asks for more only when much of its buffer is free.
 #[test]
 fn a_slow_reader_gets_all_of_it() {
-    let limits = Limits {
-        stall_in_stop: Duration::from_millis(400),
-        ..Limits::default()
-    };
+    let limits = Limits::default().stall_in_stop(Duration::from_millis(400));
     each([Over::Http1, Over::Http1Tls], |over| {
         let mut live = Own::new(router())
             .limits(limits.clone())
@@ -160,12 +157,10 @@ fn a_slow_reader_gets_all_of_it() {
 /// The handler is done and hyper has all of the answer, but the client's window lets it out in small pieces.
 #[test]
 fn a_slow_http2_reader_gets_all_of_it() {
-    let limits = Limits {
-        stall_in_stop: Duration::from_millis(500),
-        patience: Duration::from_millis(100),
-        linger: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .stall_in_stop(Duration::from_millis(500))
+        .patience(Duration::from_millis(100))
+        .linger(Duration::from_millis(100));
     let window = 400_000;
     let mut live = Own::new(router()).limits(limits).start();
     let mut h2 = H2::with(&live, Over::Http2, &[(INITIAL_WINDOW_SIZE, window)]);
