@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A thread that wakes every few milliseconds and notes how late it was. It ends when this is dropped.
+/// A thread that wakes every few milliseconds and notes how late it was, and what the kernel says of all threads. It ends
+/// when this is dropped.
 #[derive(Debug)]
 #[must_use = "it notes nothing once it is dropped"]
 pub struct SchedulingDelay {
     latest: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
+    before: Option<Duration>,
 }
 
 const BEAT: Duration = Duration::from_millis(5);
@@ -25,6 +27,7 @@ impl SchedulingDelay {
         let delay = Self {
             latest: Arc::clone(&latest),
             is_over: Arc::clone(&is_over),
+            before: waited_for_a_processor(),
         };
         thread::spawn(move || {
             while !is_over.load(Relaxed) {
@@ -38,11 +41,23 @@ impl SchedulingDelay {
         delay
     }
 
-    /// How late it was at worst.
+    /// How long a thread may have waited since the start: how late this one was at worst, or, where the kernel counts it,
+    /// for how long in all any thread had to wait. A thread that computes waits for longer than one that only wakes.
     #[must_use]
     pub fn latest(&self) -> Duration {
-        Duration::from_millis(self.latest.load(Relaxed))
+        let latest = Duration::from_millis(self.latest.load(Relaxed));
+        let waited = waited_for_a_processor().zip(self.before);
+        waited.map_or(latest, |(now, before)| {
+            latest.max(now.saturating_sub(before))
+        })
     }
+}
+
+/// For how long, since the machine started, at least one thread was kept waiting.
+fn waited_for_a_processor() -> Option<Duration> {
+    let pressure = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let (_, total) = pressure.lines().next()?.split_once("total=")?;
+    total.parse().map(Duration::from_micros).ok()
 }
 
 impl Drop for SchedulingDelay {

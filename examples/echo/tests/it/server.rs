@@ -70,6 +70,37 @@ impl Server {
         stat.rsplit_once(") ")?.1.chars().next()
     }
 
+    /// What the scheduler has counted of each thread, where all of them sleep. The same answer twice: none ran in between.
+    pub(crate) fn asleep(&self) -> Option<Vec<String>> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.subject.pid())).ok()?;
+        let mut counted = Vec::new();
+        for thread in threads {
+            let thread = thread.ok()?.path();
+            let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
+            if !stat.rsplit_once(") ")?.1.starts_with('S') {
+                return None;
+            }
+            counted.push(std::fs::read_to_string(thread.join("schedstat")).ok()?);
+        }
+        Some(counted)
+    }
+
+    /// How many bytes of this client the kernel keeps until the server reads them.
+    pub(crate) fn unread_from(&self, client: SocketAddr) -> u64 {
+        let ends = [self.address, client].map(|end| format!(":{:04X}", end.port()));
+        let table =
+            std::fs::read_to_string("/proc/net/tcp").expect("the kernel lists the connections");
+        let queues = table.lines().find_map(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let is_it = ends
+                .iter()
+                .all(|end| fields.next().is_some_and(|it| it.ends_with(end)));
+            is_it.then(|| fields.nth(1))?
+        });
+        let (_to_send, unread) = queues.expect("it is connected").split_once(':').unwrap();
+        u64::from_str_radix(unread, 16).unwrap()
+    }
+
     pub(crate) async fn end(self) -> ProcessEnd {
         let end = timeout(PATIENCE, self.subject.end()).await.unwrap();
         let end = end.unwrap();
