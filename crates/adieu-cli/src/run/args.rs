@@ -5,16 +5,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 /// Run a command with graceful shutdown: PID 1, signal forwarding, health port, zero-downtime restarts.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
-    override_usage = "adieu run [OPTIONS] [--] COMMAND...",
+    override_usage = "adieu run [OPTIONS] [--] COMMAND...\n       adieu run [OPTIONS] --file FILE",
     after_help = "\
 examples:
   adieu run -- uvicorn shop:app
   adieu run --pre-stop 5s --grace 25s --health 8080 --probe-http http://127.0.0.1:8000/ -- ./server
   adieu run --listen tcp:0.0.0.0:8000 -- uvicorn shop:app --fd 3     (SIGHUP: zero-downtime restart)
+  adieu run --listen tcp:0.0.0.0:8000 --workers 4 --restart on-failure -- uvicorn shop:app --fd 3
+  adieu run --file run.toml                                          (several commands in one container)
   adieu run --signal term=quit -- nginx -g 'daemon off;'
 
 New connections and those in the accept queue are not lost. Keep-alive connections are closed by the command: a request
@@ -62,6 +65,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = SOCKETS)]
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) ready_timeout: Duration,
+
+    /// Run so many processes of the command, which share the sockets of --listen; SIGHUP restarts one after the other
+    #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = SEVERAL)]
+    pub(super) workers: u8,
+    /// Read several commands from a TOML file: they start and stop in order, within one grace period
+    #[arg(long, value_name = "FILE", help_heading = SEVERAL)]
+    pub(super) file: Option<PathBuf>,
 
     /// Serve /livez, /readyz and /health here; a bare port binds 127.0.0.1, in Kubernetes every address of the pod
     #[arg(long, value_name = "ADDR", help_heading = HEALTH)]
@@ -131,19 +141,25 @@ pub(crate) struct RunArgs {
 
     /// The command and its arguments
     // With `--` before it or without: its own options come after its name.
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        required_unless_present = "file",
+        value_name = "COMMAND"
+    )]
     pub(super) command: Vec<OsString>,
 }
 
 const STOP: &str = "Shutdown";
 const SOCKETS: &str = "Zero-downtime restarts";
+const SEVERAL: &str = "Several processes";
 const HEALTH: &str = "Health";
 const AGAIN: &str = "Restart on exit";
 const OUTPUT: &str = "Output";
 const INIT: &str = "As an init (the short options are those of tini and dumb-init)";
 
 // Without words for each: `--help` stays on one screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum RestartWhen {
     Never,
     // When it ended with another code than 0, or by a signal.

@@ -1,11 +1,13 @@
 //! What came of it all: the exit code with what it means, and the last words.
 
+use std::sync::Arc;
+
 use adieu::Report;
 use adieu::report::{Cause, Exit};
 
 use super::args::RestartWhen;
-use super::service::Shared;
 use super::spawn_error::LIMIT_REACHED;
+use super::worker::{Run, Worker};
 use super::{codes, log};
 
 const OWN_FAILURE: &str = "adieu run itself failed";
@@ -14,23 +16,34 @@ const fn is_failure(cause: &Cause) -> bool {
     matches!(cause, Cause::Error(_) | Cause::Panic(_))
 }
 
+/// Whether the stop began because a command had ended.
+const fn is_end(cause: &Cause) -> bool {
+    is_failure(cause) || matches!(cause, Cause::Requested(_) | Cause::AllTasksEnded)
+}
+
 /// The exit code, and what it means.
 pub(super) struct Outcome {
     pub(super) code: u8,
     pub(super) meaning: String,
-    /// Whether it was started too often.
-    pub(super) gave_up: bool,
+    /// The worker that was started too often.
+    pub(super) gave_up: Option<Arc<Worker>>,
 }
 
 /// Says why, if it is the end of something that never was.
-pub(super) async fn outcome(shared: &Shared, report: &Report, refused: Option<u8>) -> Outcome {
-    let gave_up = report.exit() != Exit::Clean
-        && report.cause().is_some_and(is_failure)
-        && shared.options.restart != RestartWhen::Never;
+pub(super) async fn outcome(run: &Run, report: &Report, refused: Option<u8>) -> Outcome {
+    let was_end = report.cause().is_some_and(is_end);
+    let decisive = run.decisive(was_end).await;
+    let worker = decisive.as_ref().map(|(worker, _)| Arc::clone(worker));
+    let is_restarted = |worker: &Arc<Worker>| worker.options().restart != RestartWhen::Never;
+    let gave_up = worker.filter(|worker| {
+        report.exit() != Exit::Clean
+            && report.cause().is_some_and(is_failure)
+            && is_restarted(worker)
+    });
     let outcome = |code, meaning: &str| Outcome {
         code,
         meaning: meaning.to_owned(),
-        gave_up: gave_up && report.problem().is_none(),
+        gave_up: gave_up.clone().filter(|_| report.problem().is_none()),
     };
     if let Some(problem) = report.problem().map(ToString::to_string) {
         // A thread is a process to the kernel.
@@ -50,33 +63,39 @@ pub(super) async fn outcome(shared: &Shared, report: &Report, refused: Option<u8
         None if report.problem().is_some() => return outcome(codes::OWN, OWN_FAILURE),
         None => {}
     }
-    match shared.end().await {
+    let ended = decisive.and_then(|(worker, how)| Some((worker, how?)));
+    let Some((worker, how)) = ended else {
+        return outcome(codes::OWN, OWN_FAILURE);
+    };
+    let name = match run.has_one() {
+        true => "the command",
+        false => &worker.name,
+    };
+    if !worker.options().is_success(how) {
+        outcome(how.code(), &format!("{name} {how}"))
+    } else if gave_up.is_some() {
         // It was started again and again, whatever it ended with.
-        Some(how) if gave_up && shared.options.is_success(how) => {
-            outcome(1, "given up after too many starts")
-        }
-        Some(how) if how.is_success() => outcome(0, report.exit().meaning()),
-        Some(how) if shared.options.is_success(how) => outcome(
-            0,
-            &format!("the command {how}, which counts as success (--success-code)"),
-        ),
-        Some(how) => outcome(how.code(), &format!("the command {how}")),
-        None => outcome(codes::OWN, OWN_FAILURE),
+        outcome(1, "given up after too many starts")
+    } else if how.is_success() {
+        outcome(0, report.exit().meaning())
+    } else {
+        let why = format!("{name} {how}, which counts as success (--success-code)");
+        outcome(0, &why)
     }
 }
 
 /// Leaves word: in the log, and in the file that was asked for.
-pub(super) fn conclude(shared: &Shared, report: &Report, gave_up: bool) {
+pub(super) fn conclude(run: &Run, report: &Report, gave_up: Option<Arc<Worker>>) {
     if report.problem().is_none() {
-        let (usage, adopted) = shared.processes.usage();
+        let (usage, adopted) = run.processes.usage();
         let orphans = if adopted == 1 { "orphan" } else { "orphans" };
         log::info(format_args!("in all {usage}; {adopted} {orphans} reaped"));
         let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
-        if was_cut || shared.was_killed() {
+        if was_cut || run.was_killed() {
             log::text(report.to_string());
         }
     }
-    if let Some(path) = &shared.options.report
+    if let Some(path) = &run.options.report
         && let Err(error) = report.write_to(path)
     {
         let path = path.display();
@@ -84,8 +103,8 @@ pub(super) fn conclude(shared: &Shared, report: &Report, gave_up: bool) {
             "the report could not be written to {path}: {error}"
         ));
     }
-    if gave_up {
-        let adieu::Restart { limit, window, .. } = shared.options.restarts;
+    if let Some(worker) = gave_up {
+        let adieu::Restart { limit, window, .. } = worker.options().restarts;
         let (starts, are) = if limit == 1 {
             ("start", "is")
         } else {

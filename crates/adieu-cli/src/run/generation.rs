@@ -8,7 +8,7 @@ use super::command::Command;
 use super::log;
 use super::notify::NotifySocket;
 use super::process_tree::Process;
-use super::service::Shared;
+use super::worker::Worker;
 
 #[derive(Clone)]
 pub(super) struct Generation {
@@ -21,17 +21,24 @@ pub(super) struct Generation {
 
 impl Generation {
     /// Starts the command in the place of one that is gone, or beside those that have these sets of sockets.
-    pub(super) fn start(shared: &Shared, beside: Option<&[usize]>) -> io::Result<Self> {
-        let options = &shared.options;
-        let number = shared.next_number();
-        let mut environment = shared.processes.environment();
-        options.timeouts.announce(&mut environment);
+    pub(super) fn start(worker: &Worker, beside: Option<&[usize]>) -> io::Result<Self> {
+        let options = &worker.options();
+        let number = worker.next_number();
+        let mut environment = worker.processes().environment();
+        let timeouts = &worker.run.options.timeouts;
+        timeouts.announce(&mut environment, options.levels, options.cloak);
+        if options.workers > 1 {
+            environment.set("ADIEU_WORKER", worker.index.to_string());
+        }
+        for (name, value) in &options.environment {
+            environment.set(name, value);
+        }
         // Always there: a program may send READY=1 also without `--ready notify`.
         let notify_socket = NotifySocket::open()
             .inspect_err(|error| {
                 log::warn(format_args!(
                     "no NOTIFY_SOCKET for {}: {error}; what it says of its readiness is not heard",
-                    shared.name
+                    worker.name
                 ));
             })
             .ok()
@@ -43,7 +50,7 @@ impl Generation {
             environment.set("WATCHDOG_USEC", watchdog.as_micros().to_string());
             environment.pid("WATCHDOG_PID");
         }
-        let mut sockets = shared.sockets();
+        let mut sockets = worker.sockets();
         let set = match beside {
             Some(others) if !sockets.is_empty() => sockets.set_for_next(others),
             _ => sockets.serving(),
@@ -52,7 +59,7 @@ impl Generation {
         let descriptors = sockets.of_set(set);
         let descriptors = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
         let command = Command::new(&options.command, environment, descriptors)?;
-        let process = shared.processes.spawn(&command)?;
+        let process = worker.processes().spawn(&command)?;
         Ok(Self {
             number,
             process,
@@ -96,8 +103,8 @@ impl Generation {
 
     /// This generation in another process, with its sockets and its notify socket. `None` if that process is not below
     /// us, and then it stays as it was.
-    pub(super) fn follow(&self, shared: &Shared, pid: u32) -> Option<Self> {
-        let process = shared.processes.adopt(pid);
+    pub(super) fn follow(&self, worker: &Worker, pid: u32) -> Option<Self> {
+        let process = worker.processes().adopt(pid);
         if process.is_none() {
             log::warn(format_args!(
                 "MAINPID={pid} is not a descendant: pid {} stays the command",

@@ -11,6 +11,7 @@ mod args;
 mod backlog;
 mod cloak;
 mod command;
+mod command_file;
 mod exit_code;
 mod exit_status;
 mod generation;
@@ -33,6 +34,7 @@ mod sys;
 mod terminal;
 mod timeouts;
 mod watch;
+mod worker;
 
 use std::process::ExitCode;
 

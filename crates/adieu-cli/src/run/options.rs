@@ -8,26 +8,50 @@ use adieu::platform::Platform;
 
 use super::address::{Address, has_port};
 use super::args::{RestartWhen, RunArgs};
+use super::command_file;
 use super::exit_status::ExitStatus;
 use super::probe::Probe;
 use super::signals::{self, Signal, SignalMap};
 use super::timeouts::Timeouts;
 
+/// Those of the whole run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(super) command: Vec<OsString>,
     pub(super) timeouts: Timeouts,
+    pub(super) parent_death_signal: Option<Signal>,
+    pub(super) warn_reaped: bool,
+    pub(super) health: Option<String>,
+    pub(super) report: Option<PathBuf>,
+    pub(super) quiet: bool,
+    /// At least one.
+    pub(super) commands: Vec<CommandOptions>,
+}
+
+/// Those of one command.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandOptions {
+    /// In log and report.
+    pub(super) name: String,
+    pub(super) command: Vec<OsString>,
+    /// Variables that only this command has.
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) workers: usize,
+    /// The commands that are ready before this one starts, by their place in the file.
+    pub(super) after: Vec<usize>,
+    /// The commands that have ended before this one is signalled to stop.
+    pub(super) dependents: Vec<usize>,
+    /// How many commands in a row are stopped from this one on, itself included: each has its share of the time.
+    pub(super) levels: u32,
+    /// It does its work and ends; what comes after it starts then.
+    pub(super) once: bool,
     pub(super) signals: SignalMap,
     pub(super) to_group: bool,
     /// Exit codes of the command that count as 0.
     success_codes: Vec<u8>,
-    pub(super) parent_death_signal: Option<Signal>,
-    pub(super) warn_reaped: bool,
     pub(super) cloak: bool,
     pub(super) restart: RestartWhen,
     pub(super) restarts: adieu::Restart,
     pub(super) watchdog: Option<Duration>,
-    pub(super) health: Option<String>,
     pub(super) probes: Vec<Probe>,
     pub(super) ready: Ready,
     /// The probe that asks a socket of `--listen`, if there is one.
@@ -35,8 +59,6 @@ pub(crate) struct Options {
     pub(super) ready_timeout: Duration,
     pub(super) listen: Vec<Address>,
     pub(super) watch: Vec<PathBuf>,
-    pub(super) report: Option<PathBuf>,
-    pub(super) quiet: bool,
 }
 
 /// When the command counts as started.
@@ -58,6 +80,42 @@ pub(crate) enum Ready {
 
 impl Options {
     pub(super) fn from_args(args: RunArgs) -> Result<Self, String> {
+        let platform = platform(args.platform.as_deref())?;
+        if let Some(address) = args.health.as_ref().filter(|it| !is_address(it)) {
+            return Err(format!(
+                "--health {address}: give host and port, or a port alone, as in 127.0.0.1:8080 or 8080"
+            ));
+        }
+        let parent_death_signal = args.parent_death_signal.as_deref().map(signals::parse);
+        let parent_death_signal = parent_death_signal
+            .transpose()
+            .map_err(|problem| format!("--parent-death-signal: {problem}"))?;
+        let timeouts = Timeouts::new(platform, args.grace, args.pre_stop)?;
+        let commands = match &args.file {
+            Some(path) => command_file::read(path, &args, platform)?,
+            None => vec![CommandOptions::from_args(args.clone(), platform)?],
+        };
+        Ok(Self {
+            timeouts,
+            parent_death_signal,
+            warn_reaped: args.warn_reaped,
+            health: args.health.map(within_reach),
+            report: args.report.filter(|path| !path.as_os_str().is_empty()),
+            quiet: args.quiet,
+            commands,
+        })
+    }
+
+    /// The name of the run in its report: that of its command, or of the first.
+    pub(super) fn name(&self) -> String {
+        let first = self.commands.first();
+        first.map(|it| it.name.clone()).unwrap_or_default()
+    }
+}
+
+impl CommandOptions {
+    /// A command with no other beside it.
+    pub(super) fn from_args(args: RunArgs, platform: Platform) -> Result<Self, String> {
         let RunArgs {
             probe_http,
             probe_tcp,
@@ -78,20 +136,10 @@ impl Options {
         if let Some(command) = probe_command {
             probes.push(Probe::command(command, *probe_timeout));
         }
-        if let Some(address) = args.health.as_ref().filter(|it| !is_address(it)) {
-            return Err(format!(
-                "--health {address}: give host and port, or a port alone, as in 127.0.0.1:8080 or 8080"
-            ));
-        }
-        let platform = platform(args.platform.as_deref())?;
         let mut signals = SignalMap::parse(&args.signals)?.rewrite(&args.rewrite)?;
         if platform.stops_with_interrupt() {
             signals = signals.interrupt_means_terminate();
         }
-        let parent_death_signal = args.parent_death_signal.as_deref().map(signals::parse);
-        let parent_death_signal = parent_death_signal
-            .transpose()
-            .map_err(|problem| format!("--parent-death-signal: {problem}"))?;
         let listen = Address::parse_all(&args.listen)?;
         let hands_sockets = !listen.is_empty() || super::sockets::inherited_count() > 0;
         let ready = match args.ready.as_deref() {
@@ -152,28 +200,32 @@ impl Options {
             );
         }
         let restarts = restarts(&args)?;
-        let timeouts = Timeouts::new(platform, args.grace, args.pre_stop, !args.no_cloak)?;
+        let workers = usize::from(args.workers);
+        if workers == 0 {
+            return Err("--workers 0: give at least 1".to_owned());
+        }
         Ok(Self {
+            name: name_of(&args.command),
             command: args.command,
-            timeouts,
+            environment: Vec::new(),
+            workers,
+            after: Vec::new(),
+            dependents: Vec::new(),
+            levels: 1,
+            once: false,
             signals,
             to_group: args.group,
             success_codes: args.success_codes,
-            parent_death_signal,
-            warn_reaped: args.warn_reaped,
             cloak: !args.no_cloak,
             restart: args.restart,
             restarts,
             watchdog: args.watchdog,
-            health: args.health.map(within_reach),
             probes,
             ready,
             asks_own,
             ready_timeout: args.ready_timeout,
             listen,
             watch: args.watch,
-            report: args.report.filter(|path| !path.as_os_str().is_empty()),
-            quiet: args.quiet,
         })
     }
 
@@ -181,16 +233,13 @@ impl Options {
     pub(super) fn is_success(&self, status: ExitStatus) -> bool {
         status.is_success() || self.success_codes.contains(&status.code())
     }
+}
 
-    /// The name of the command in log and report.
-    pub(super) fn name(&self) -> String {
-        let command = self.command.first().map(PathBuf::from).unwrap_or_default();
-        command
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    }
+/// The name of a command in log and report.
+fn name_of(command: &[OsString]) -> String {
+    let command = command.first().map(PathBuf::from).unwrap_or_default();
+    let name = command.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// The platform that was named, or the one that is detected.

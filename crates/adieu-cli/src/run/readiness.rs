@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::generation::Generation;
 use super::notify::NotifyState;
 use super::options::Ready;
-use super::service::Shared;
+use super::worker::Worker;
 use super::{accept_probe, sockets};
 
 /// Between two looks at a command that starts, at first: the kernel has no event for it. After the start there are
@@ -23,8 +23,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 impl Generation {
     /// Completes when it is ready. Cancel-safe: what was seen is seen again.
-    pub(super) async fn ready(&self, shared: &Shared) {
-        match shared.options.ready {
+    pub(super) async fn ready(&self, worker: &Worker) {
+        match worker.options().ready {
             Ready::Start => {}
             Ready::After(time) => sleep_until(Instant::from_std(self.process.began) + time).await,
             Ready::Notify => match &self.notify_socket {
@@ -34,18 +34,18 @@ impl Generation {
                 None => std::future::pending().await,
             },
             Ready::Accept => {
-                while !self.takes_over(shared) {
+                while !self.takes_over(worker) {
                     sleep(pause(self.process.began.elapsed(), LOOK)).await;
                 }
             }
             Ready::Probe => {
-                while !self.probes_succeed(shared).await {
+                while !self.probes_succeed(worker).await {
                     sleep(pause(self.process.began.elapsed(), ASK)).await;
                 }
             }
             // In this order: before it accepts, a probe of the socket is answered by others.
             Ready::AcceptAndProbe => {
-                while !(self.takes_over(shared) && self.probes_succeed(shared).await) {
+                while !(self.takes_over(worker) && self.probes_succeed(worker).await) {
                     sleep(pause(self.process.began.elapsed(), LOOK)).await;
                 }
             }
@@ -54,11 +54,11 @@ impl Generation {
 
     /// Whether it waits for connections: on one of its sockets, and on all on which the one waits that it is to
     /// replace.
-    fn takes_over(&self, shared: &Shared) -> bool {
-        let mine = self.waits_for_connections(shared);
-        let present = shared.current().filter(|it| it.pid() != self.pid());
+    fn takes_over(&self, worker: &Worker) -> bool {
+        let mine = self.waits_for_connections(worker);
+        let present = worker.current().filter(|it| it.pid() != self.pid());
         let wanted = present
-            .map(|it| it.waits_for_connections(shared))
+            .map(|it| it.waits_for_connections(worker))
             .unwrap_or_default();
         // In the order of the command line, both of them.
         mine.contains(&true)
@@ -68,9 +68,9 @@ impl Generation {
                 .all(|(wanted, mine)| *mine || !wanted)
     }
 
-    fn waits_for_connections(&self, shared: &Shared) -> Vec<bool> {
+    fn waits_for_connections(&self, worker: &Worker) -> Vec<bool> {
         let inodes: Vec<u64> = {
-            let sockets = shared.sockets();
+            let sockets = worker.sockets();
             let ours = sockets.of_set(self.set);
             ours.iter()
                 .filter_map(|socket| sockets::inode(socket.as_fd()))
@@ -79,9 +79,9 @@ impl Generation {
         accept_probe::waits_for_connections(self.pid(), &inodes)
     }
 
-    async fn probes_succeed(&self, shared: &Shared) -> bool {
-        for probe in &shared.options.probes {
-            if probe.ask(&shared.processes).await.is_err() {
+    async fn probes_succeed(&self, worker: &Worker) -> bool {
+        for probe in &worker.options().probes {
+            if probe.ask(worker.processes()).await.is_err() {
                 return false;
             }
         }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::service::Shared;
+use super::worker::Worker;
 use super::{log, sys};
 
 /// The last words of a server that has ended are on their way for no longer than this.
@@ -35,9 +35,9 @@ impl Relays {
 
 /// Passes on what waits in the queues of this set. The generation must have ended: no other process accepts from its
 /// sockets.
-pub(super) fn rescue(shared: &Arc<Shared>, set: usize) {
+pub(super) fn rescue(worker: &Arc<Worker>, set: usize) {
     let left: Vec<OwnedFd> = {
-        let sockets = shared.sockets();
+        let sockets = worker.sockets();
         sockets.left_behind(set).flat_map(accept_all).collect()
     };
     if left.is_empty() {
@@ -48,17 +48,17 @@ pub(super) fn rescue(shared: &Arc<Shared>, set: usize) {
         left.len()
     ));
     for client in left {
-        shared.relays.0.send_modify(|count| *count += 1);
-        let shared = Arc::clone(shared);
+        worker.command.relays.0.send_modify(|count| *count += 1);
+        let worker = Arc::clone(worker);
         tokio::spawn(async move {
             // A connection that fails is closed, which is all that can be told.
-            let _ = timeout(shared.options.timeouts.grace, pass_on(client)).await;
-            shared.relays.0.send_modify(|count| *count -= 1);
+            let _ = timeout(worker.grace(), pass_on(client)).await;
+            worker.command.relays.0.send_modify(|count| *count -= 1);
         });
     }
 }
 
-/// The flags of the socket are shared with all processes that have it, so they are put back for the next generation.
+/// The flags of the socket are worker with all processes that have it, so they are put back for the next generation.
 fn accept_all(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
     if !sys::queue(socket).is_ok_and(|count| count > 0) {
         return Vec::new();

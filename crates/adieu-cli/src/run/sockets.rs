@@ -17,6 +17,7 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::address::{Address, SocketAddress, explain};
 use super::command::Environment;
+use super::options::CommandOptions;
 use super::{cloak, log, sys};
 
 /// A queue that overflows loses connections.
@@ -37,6 +38,8 @@ pub(super) struct Sockets {
     ports: Vec<Port>,
     /// Which of the sockets each port gives out at present.
     serving: usize,
+    /// Several workers accept from them: there is one set for all generations.
+    are_shared: bool,
     /// Those that we had at the start, by inode: handed to us, or meant for the command by their number.
     lent: Vec<u64>,
 }
@@ -89,29 +92,44 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Sockets {
-    /// Takes what was handed to us and opens the rest. Before any other descriptor is opened.
-    pub(super) fn open(addresses: &[Address]) -> Result<Self, String> {
-        let lent = cloak::sockets_of("self").map(|(_, inode)| inode).collect();
+    /// Takes what was handed to us, which is for a command that is alone, and opens the rest: for each command its
+    /// own. Before any other descriptor is opened.
+    pub(super) fn open(commands: &[CommandOptions]) -> Result<Vec<Self>, String> {
+        let lent: Vec<u64> = cloak::sockets_of("self").map(|(_, inode)| inode).collect();
         let inherited = inherited_count();
-        let mut ports = inherit(inherited);
-        let count = RawFd::try_from(inherited + addresses.len()).unwrap_or(RawFd::MAX - 3);
+        if inherited > 0 && commands.len() > 1 {
+            return Err(
+                "sockets of the parent process (LISTEN_FDS) are for one command: open them with `listen` in the file, or \
+                 run each command on its own"
+                    .to_owned(),
+            );
+        }
+        let mut inherited_ports = inherit(inherited);
+        let most = commands.iter().map(|command| command.listen.len()).max();
+        let count = RawFd::try_from(inherited + most.unwrap_or(0)).unwrap_or(RawFd::MAX - 3);
         if count > 0 {
             let failed = |error: io::Error| format!("cannot reserve descriptors: {error}");
             let null = std::fs::File::open("/dev/null").map_err(failed)?.into();
             sys::reserve(3..3 + count, &null).map_err(failed)?;
         }
-        for address in addresses {
-            let opened = Port::open(address);
-            ports.push(opened.map_err(|error| explain(address, &error))?);
+        let mut all = Vec::new();
+        for command in commands {
+            let mut ports = std::mem::take(&mut inherited_ports);
+            for address in &command.listen {
+                let opened = Port::open(address);
+                ports.push(opened.map_err(|error| explain(address, &error))?);
+            }
+            for port in &ports {
+                log::info(format_args!("listening on {}", port.shown));
+            }
+            all.push(Self {
+                ports,
+                serving: 0,
+                are_shared: command.workers > 1,
+                lent: lent.clone(),
+            });
         }
-        for port in &ports {
-            log::info(format_args!("listening on {}", port.shown));
-        }
-        Ok(Self {
-            ports,
-            serving: 0,
-            lent,
-        })
+        Ok(all)
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -120,6 +138,9 @@ impl Sockets {
 
     /// A set of sockets that none of these generations uses; its number. New connections do not go there yet.
     pub(super) fn set_for_next(&mut self, in_use: &[usize]) -> usize {
+        if self.are_shared {
+            return self.serving;
+        }
         let free = (0..).find(|number| !in_use.contains(number)).unwrap_or(0);
         for port in &mut self.ports {
             if let Err(error) = port.provide(free, self.serving) {

@@ -21,8 +21,10 @@ pub(crate) struct Timeouts {
     pub(super) pre_stop: Duration,
     /// What is wrong with it on this platform.
     pub(super) objection: Option<String>,
-    /// Variables for the command.
-    told: Vec<(&'static str, String)>,
+    /// What the variable says that is the command's, if it says anything.
+    own_grace: Option<String>,
+    /// Whether the command is told of its lame-duck period by a variable of the user.
+    has_lame_duck: bool,
 }
 
 impl Timeouts {
@@ -30,7 +32,6 @@ impl Timeouts {
         platform: Platform,
         grace: Option<Duration>,
         pre_stop: Option<Duration>,
-        cloak: bool,
     ) -> Result<Self, String> {
         let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
         let (said, own) = match (grace, variable(GRACE)) {
@@ -53,19 +54,12 @@ impl Timeouts {
                 "--pre-stop {pre_stop:?} leaves nothing of --grace {grace:?}: make the grace longer"
             ));
         }
-        let left = grace - pre_stop;
-        let theirs = left.saturating_sub(MARGIN).max(left / 2);
-        let own = own.unwrap_or_else(|| format!("{}ms", theirs.as_millis().max(1)));
-        let mut told = vec![(GRACE, own)];
-        // We have waited already, or the socket refuses new connections: to wait again would only cost time.
-        if variable(LAME_DUCK).is_none() && (cloak || !pre_stop.is_zero()) {
-            told.push((LAME_DUCK, "0s".to_owned()));
-        }
         Ok(Self {
             grace,
             pre_stop,
             objection: surroundings.objection(grace),
-            told,
+            own_grace: own,
+            has_lame_duck: variable(LAME_DUCK).is_some(),
         })
     }
 
@@ -74,9 +68,18 @@ impl Timeouts {
         self.grace - self.pre_stop
     }
 
-    pub(super) fn announce(&self, environment: &mut Environment) {
-        for (name, value) in &self.told {
-            environment.set(*name, value);
+    /// Tells a command of its time, which is this part of all that is left.
+    pub(super) fn announce(&self, environment: &mut Environment, levels: u32, cloak: bool) {
+        let left = self.left() / levels;
+        let theirs = left.saturating_sub(MARGIN).max(left / 2);
+        let grace = match &self.own_grace {
+            Some(own) => own.clone(),
+            None => format!("{}ms", theirs.as_millis().max(1)),
+        };
+        environment.set(GRACE, grace);
+        // We have waited already, or the socket refuses new connections: to wait again would only cost time.
+        if !self.has_lame_duck && (cloak || !self.pre_stop.is_zero()) {
+            environment.set(LAME_DUCK, "0s");
         }
     }
 }

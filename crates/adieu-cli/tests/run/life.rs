@@ -153,7 +153,7 @@ async fn a_second_interrupt_hurries() {
     let (code, said) = wrapper.code().await;
     assert_eq!((code, state(other)), (137, None), "{said}");
     assert!(
-        said.contains("in a hurry: SIGKILL to whoever is left"),
+        said.contains("second SIGINT: sending SIGKILL to every process that is left"),
         "{said}"
     );
 }
