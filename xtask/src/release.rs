@@ -207,8 +207,23 @@ fn findings(checkout: &Checkout, crates: &[Published]) -> Result<Vec<String>, Fa
         for file in FILES.iter().filter(lacks) {
             all.push(format!("{}: the package has no {file}", one.name));
         }
+        all.extend(licence_findings(checkout, one)?);
     }
     all.extend(stray_versions(checkout, crates)?);
+    Ok(all)
+}
+
+/// A licence that is not the text itself. A link is a file with the name of another one where links are not kept.
+fn licence_findings(checkout: &Checkout, one: &Published) -> Result<Vec<String>, Failure> {
+    let root = checkout.root();
+    let folder = root.join(&one.manifest_path);
+    let mut all = Vec::new();
+    for file in FILES.iter().filter(|it| it.starts_with("LICENSE")) {
+        let copy = folder.with_file_name(file);
+        if fs::read(&copy).ok() != Some(fs::read(root.join(file))?) {
+            all.push(format!("{}: is not the text of {file}", copy.display()));
+        }
+    }
     Ok(all)
 }
 
