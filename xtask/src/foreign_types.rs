@@ -1,4 +1,4 @@
-//! The types and traits of other crates in the public API of `adieu`: a new major version of theirs is one of ours, so each
+//! The types and traits of other crates in the public API of `adieu` and of the crates it re-exports: a new major version of theirs is one of ours, so each
 //! one is listed with its reason in `foreign_types.toml`.
 //!
 //! Read from the signatures as they are written, and not from rustdoc's JSON, which stable compilers do not give: `pub`
@@ -25,7 +25,14 @@ usage: cargo xtask foreign-types
 exit code: 0 all are listed, 1 one is new, gone or without a reason, 2 usage
 ";
 
-const PACKAGE: &str = "crates/adieu";
+/// The library, and the crates whose items it re-exports.
+const PACKAGES: &[&str] = &[
+    "crates/adieu",
+    "crates/adieu-core",
+    "crates/adieu-nats",
+    "crates/adieu-postgres",
+    "crates/adieu-redis",
+];
 const LIST: &str = "xtask/src/foreign_types.toml";
 
 #[derive(Deserialize)]
@@ -60,20 +67,19 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
 }
 
 pub(crate) fn check(checkout: &Checkout) -> Outcome {
-    let dependencies = dependencies(&read(checkout, &format!("{PACKAGE}/Cargo.toml"))?)?;
     let list: List = toml::from_str(&read(checkout, LIST)?)
         .map_err(|error| Failure::new(format!("{LIST}: {error}")))?;
-    let mut files = Vec::new();
-    collect(&checkout.root().join(PACKAGE).join("src"), &mut files)?;
-    let mut parsed = Vec::new();
-    for path in &files {
-        let name = path.strip_prefix(checkout.root()).unwrap_or(path);
-        let file = syn::parse_file(&fs::read_to_string(path)?)
-            .map_err(|error| Failure::new(format!("{} cannot be read: {error}", name.display())))?;
-        parsed.push((name.display().to_string(), file));
+    let (mut found, mut dependencies) = (Found::new(), BTreeMap::new());
+    for package in PACKAGES {
+        let manifest = format!("{package}/Cargo.toml");
+        let own = dependencies_of(&manifest, &read(checkout, &manifest)?)?;
+        let crates: BTreeSet<&str> = own.keys().map(String::as_str).collect();
+        let parsed = parse(checkout, package)?;
+        for (name, place) in surface::of(&parsed, &crates) {
+            found.entry(name).or_insert(place);
+        }
+        dependencies.extend(own);
     }
-    let crates: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
-    let found = surface::of(&parsed, &crates);
     let findings = compare(&found, &list.allowed, &dependencies);
     for finding in &findings {
         println!("{finding}");
@@ -84,6 +90,20 @@ pub(crate) fn check(checkout: &Checkout) -> Outcome {
             "use a type of our own, or add it to {LIST} with its reason"
         ))),
     }
+}
+
+/// The sources of a package, by their names.
+fn parse(checkout: &Checkout, package: &str) -> Result<Vec<(String, syn::File)>, Failure> {
+    let mut files = Vec::new();
+    collect(&checkout.root().join(package).join("src"), &mut files)?;
+    let mut parsed = Vec::new();
+    for path in &files {
+        let name = path.strip_prefix(checkout.root()).unwrap_or(path);
+        let file = syn::parse_file(&fs::read_to_string(path)?)
+            .map_err(|error| Failure::new(format!("{} cannot be read: {error}", name.display())))?;
+        parsed.push((name.display().to_string(), file));
+    }
+    Ok(parsed)
 }
 
 fn read(checkout: &Checkout, name: &str) -> Result<String, Failure> {
@@ -105,10 +125,10 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 /// The crates that the package uses, as the code spells them, with their version requirements.
-fn dependencies(manifest: &str) -> Result<BTreeMap<String, String>, Failure> {
+fn dependencies_of(name: &str, manifest: &str) -> Result<BTreeMap<String, String>, Failure> {
     let manifest: toml::Table = manifest
         .parse()
-        .map_err(|error| Failure::new(format!("{PACKAGE}/Cargo.toml: {error}")))?;
+        .map_err(|error| Failure::new(format!("{name}: {error}")))?;
     let everywhere = manifest.get("dependencies");
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let somewhere = targets

@@ -50,7 +50,7 @@ const HOUSES: &[House] = &[
             &["report"],
             &["runtime"],
             &["signal", "reload", "platform::systemd", "component"],
-            &["backend", "state", "queue", "net"],
+            &["state", "queue", "net"],
             &["http", "schedule"],
             &["admin"],
             &["handoff"],
@@ -59,6 +59,18 @@ const HOUSES: &[House] = &[
             &["crate"],
         ],
         circle: 6,
+    },
+    House {
+        name: "adieu-core",
+        sources: "crates/adieu-core/src",
+        depth: 1,
+        layers: &[
+            &["race", "error"],
+            &["address", "tls", "shutdown_signal"],
+            &["store", "queue", "store_error", "queue_error"],
+            &["crate"],
+        ],
+        circle: 2,
     },
     House {
         name: "adieu-drill",

@@ -9,8 +9,8 @@ use adieu_lifecycle::Cause;
 use crate::util::panics::Panic;
 use crate::util::printable;
 
-/// Any error, as `setup` and tasks may return it; `?` makes one of every error type.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+#[doc(inline)]
+pub use adieu_core::BoxError;
 
 /// The result of `setup` and of tasks.
 pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;

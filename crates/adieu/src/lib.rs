@@ -25,8 +25,6 @@
 #[cfg(feature = "admin")]
 pub mod admin;
 mod app;
-#[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
-mod backend;
 pub mod component;
 #[cfg(doctest)]
 mod doctests;

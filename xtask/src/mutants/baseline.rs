@@ -19,6 +19,7 @@ use crate::step::Failure;
 /// The packages whose tests are used: those with the library in them.
 const PACKAGES: &[&str] = &[
     "crates/adieu-lifecycle",
+    "crates/adieu-core",
     "crates/adieu",
     "fixtures/actor",
     "fixtures/replica",

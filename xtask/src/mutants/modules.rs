@@ -10,10 +10,11 @@ pub(super) struct Module {
 }
 
 const LIFECYCLE: &str = "crates/adieu-lifecycle/src/";
+const CORE: &str = "crates/adieu-core/src/";
 const LIBRARY: &str = "crates/adieu/src/";
 
 /// The sources of the crates with mutants: each gets the runtime as a module of its root.
-pub(super) const SOURCES: &[&str] = &[LIFECYCLE, LIBRARY];
+pub(super) const SOURCES: &[&str] = &[LIFECYCLE, CORE, LIBRARY];
 
 pub(super) const MODULES: &[Module] = &[
     Module {
@@ -53,9 +54,15 @@ pub(super) const MODULES: &[Module] = &[
         promise: "every task is counted and named",
     },
     Module {
+        name: "store-traits",
+        sources: CORE,
+        paths: &["store.rs", "store_error.rs"],
+        promise: "a save that expects another version is a conflict",
+    },
+    Module {
         name: "store",
         sources: LIBRARY,
-        paths: &["state/file/", "state/handle.rs", "state/traits.rs"],
+        paths: &["state/file/", "state/handle.rs"],
         promise: "no state lost or torn",
     },
     Module {
@@ -112,7 +119,7 @@ mod tests {
         );
         assert_eq!(name("crates/adieu/src/signal/registry.rs"), Some("signal"));
         assert_eq!(name("crates/adieu/src/util/sys.rs"), None);
-        assert_eq!(name("crates/adieu/src/state/redis.rs"), None);
+        assert_eq!(name("crates/adieu-redis/src/store.rs"), None);
         assert_eq!(name("crates/adieu-cli/src/signal.rs"), None);
     }
 }

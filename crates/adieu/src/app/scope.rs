@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use adieu_core::{Winner, race};
 use adieu_lifecycle::{Cause, Exit};
 use tokio::task::JoinHandle;
 
@@ -20,7 +21,6 @@ use crate::report::{Notice, Report, ReportBuilder, Unhandled};
 use crate::runtime::driver::Driver;
 use crate::runtime::shared::ServiceShared;
 use crate::signal::{self, AfterEnd};
-use crate::util::race::{Winner, race};
 
 /// A service inside a larger program or a test: no runtime of its own, no signal handlers unless asked, any
 /// number of them at once.

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use adieu_core::{Winner, race};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::stall::Stall;
@@ -21,8 +23,6 @@ use crate::report::ComponentKind;
 use crate::runtime::registrar::Registrar;
 use crate::runtime::stop::Stop;
 use crate::runtime::supervise::{self, OnFailure};
-#[cfg(feature = "tls")]
-use crate::util::race::{Winner, race};
 
 /// A TCP server about to start: it does at the end of the statement that makes it, and accepts once `setup`
 /// has returned.

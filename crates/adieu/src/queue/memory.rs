@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use adieu_core::{Delivery, Queue, QueueError, ShutdownSignal};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use super::error::QueueError;
-use super::traits::{Delivery, Queue};
-use crate::runtime::stop::Stop;
 
 /// A queue in the memory of this process: for tests, and for jobs that may be lost with it. Clones share it.
 ///
@@ -153,12 +150,8 @@ impl JobTable {
             number: entry.number,
             delivery: entry.deliveries,
         };
-        let delivery = Delivery {
-            receipt,
-            id: entry.number.to_string(),
-            payload: entry.payload.clone(),
-            attempt: entry.attempts,
-        };
+        let (id, payload) = (entry.number.to_string(), entry.payload.clone());
+        let delivery = Delivery::new(receipt, id, payload, entry.attempts);
         self.leased.insert(receipt, (end, entry));
         delivery
     }
@@ -174,7 +167,7 @@ impl Queue for MemoryQueue {
     async fn fetch(
         &self,
         most: usize,
-        stop: &Stop,
+        stop: &dyn ShutdownSignal,
     ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
         loop {
             // Made before the look: it completes for every change from here on.

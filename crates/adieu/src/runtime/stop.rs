@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use adieu_core::{ShutdownSignal, Winner, race};
 use adieu_lifecycle::ComponentId;
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
@@ -20,7 +21,6 @@ use crate::runtime::shared::ServiceShared;
 use crate::runtime::spawn::{self, TaskHandle};
 use crate::tracking::cancel::CancelToken;
 use crate::tracking::poll_slot;
-use crate::util::race::{Winner, race};
 
 /// A task's view of the stop, and its way to start more work.
 ///
@@ -264,6 +264,16 @@ impl Stop {
         E: Send + 'static,
     {
         Group::new(Arc::clone(&self.core))
+    }
+}
+
+impl ShutdownSignal for Stop {
+    fn is_requested(&self) -> bool {
+        Self::is_requested(self)
+    }
+
+    fn requested(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Self::requested(self))
     }
 }
 

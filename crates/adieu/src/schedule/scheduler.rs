@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adieu_core::race;
 use tokio::time::Instant;
 
 use super::clock::WallClockTimer;
@@ -14,7 +15,6 @@ use super::timestamp::Timestamp;
 use crate::error::Failure;
 use crate::report::Notice;
 use crate::runtime::stop::Stop;
-use crate::util::race::race;
 
 /// A clock that is slower than ours by this was set back. Slewing never comes near it.
 const CLOCK_STEP_BACK: Duration = Duration::from_secs(1);

@@ -5,13 +5,12 @@
 //! If the store has that version or one of those saves when it is back, no other process has saved, and the kept value takes its
 //! place; else the store is right, and what was kept stays in the file for a person to look at.
 
+use adieu_core::{Entry, Expected, Record, Store, StoreError, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::error::StoreError;
 use super::file::FileStore;
 use super::handle::stamp;
-use super::traits::{Entry, Expected, Record, Store, Version};
 use super::unanswered::UnansweredSaves;
 
 #[derive(Debug)]
@@ -90,15 +89,10 @@ impl Fallback {
         if document.settled {
             return Ok(None);
         }
-        Ok(Some(PendingSave {
-            entry: Entry {
-                format: document.format,
-                // Of the last try, which is this value: given to the store twice, it is recognised.
-                stamp: document.unanswered.last().unwrap_or_else(stamp),
-                value: document.value.get().to_owned(),
-            },
-            document,
-        }))
+        // Of the last try, which is this value: given to the store twice, it is recognised.
+        let stamp = document.unanswered.last().unwrap_or_else(stamp);
+        let entry = Entry::new(document.format, stamp, document.value.get());
+        Ok(Some(PendingSave { entry, document }))
     }
 
     /// The store has it, or has something newer.
@@ -115,11 +109,7 @@ impl Fallback {
         let Ok(value) = serde_json::to_string(document) else {
             return Ok(());
         };
-        let entry = Entry {
-            format: 1,
-            stamp: 0,
-            value,
-        };
+        let entry = Entry::new(1, 0, value);
         self.files.save(key, Expected::Any, &entry).await.map(drop)
     }
 

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use adieu_core::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::error::{StoreError, StoreErrorKind};
+use super::error;
 use super::fallback::{Fallback, PendingSave};
 use super::file::FileStore;
-use super::traits::{Entry, Expected, Record, Store, StoreFuture, Version};
 use super::unanswered::UnansweredSaves;
 use super::value::State;
 use crate::runtime::stop::Stop;
@@ -124,7 +124,7 @@ impl StoreHandle {
 
     fn check_open(&self) -> Result<(), StoreError> {
         match self.inner.closed.load(Ordering::Acquire) {
-            true => Err(StoreError::new(StoreErrorKind::Closed)),
+            true => Err(error::closed()),
             false => Ok(()),
         }
     }
@@ -164,7 +164,7 @@ impl StoreHandle {
                     );
                 });
                 let entry = pending.entry.clone();
-                Some(Record { version, entry })
+                Some(Record::new(version, entry))
             }
             Err(error) if error.is_conflict() || error.is_unknown() => {
                 self.log(key, move |key| {

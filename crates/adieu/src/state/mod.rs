@@ -2,39 +2,35 @@
 //!
 //! [`App::store`](crate::App::store) opens a store.
 
-// `traits.rs` is what a store promises, `handle.rs` retries it within the deadline of a stop, `value.rs` gives a key a
-// type. `owned.rs` is state with one owner, on which workers and pollers are built.
+// What a store promises is in `adieu-core`; the shared engines are crates of their own. `handle.rs` retries a store within
+// the deadline of a stop, `value.rs` gives a key a type. `owned.rs` is state with one owner, on which workers and pollers are built.
 
 mod error;
 mod fallback;
 pub(crate) mod file;
 mod handle;
-#[cfg(feature = "nats")]
-mod nats;
 mod owned;
 mod poller;
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(feature = "redis")]
-mod redis;
 mod store_builder;
-mod traits;
 mod unanswered;
 mod value;
 mod worker;
 
-pub use error::StoreError;
+#[doc(inline)]
+pub use adieu_core::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
+#[cfg(feature = "nats")]
+#[doc(inline)]
+pub use adieu_nats::{NatsConnect, NatsStore};
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use adieu_postgres::{PostgresConnect, PostgresStore};
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use adieu_redis::{RedisConnect, RedisStore};
 pub use file::FileStore;
 pub use handle::StoreHandle;
-#[cfg(feature = "nats")]
-pub use nats::{NatsConnect, NatsStore};
 pub use poller::PollerBuilder;
-#[cfg(feature = "postgres")]
-pub use postgres::{PostgresConnect, PostgresStore};
-#[cfg(feature = "redis")]
-pub use redis::{RedisConnect, RedisStore};
 pub use store_builder::{OpenStore, StoreBuilder};
-pub use traits::{Entry, Expected, Record, Store, StoreFuture, Version};
 pub use value::{State, Versioned};
 pub use worker::{Checkpoint, Worker, WorkerBuilder};
 

@@ -4,12 +4,11 @@
 //! arrive after a later one. A save whose answer was never seen, because its caller was dropped or the store went away,
 //! may have happened or not: if the next one is refused, the stamp of what is there tells.
 
+use adieu_core::{Entry, Expected, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::StoreError;
 use super::handle::expected_version;
-use super::traits::{Entry, Expected};
 use super::unanswered::UnansweredSaves;
 use super::value::{State, Versioned};
 

@@ -4,12 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use adieu_core::{Entry, Expected, Record, StoreError, Version};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{StoreError, StoreErrorKind};
+use super::error;
 use super::handle::{Ownership, StoreHandle, stamp};
-use super::traits::{Entry, Expected, Record, Version};
 
 /// A piece of state under a key of a [store](StoreHandle): load it, save it, or save it only if
 /// no other process has.
@@ -110,21 +110,16 @@ impl<T: Serialize + DeserializeOwned> State<T> {
     }
 
     fn decode(&self, record: &Record) -> Result<Versioned<T>, StoreError> {
-        let (version, key) = (record.version, || self.key.to_string());
+        let version = record.version;
         if record.entry.format > self.format {
-            return Err(StoreError::new(StoreErrorKind::NewerFormat {
-                key: key(),
-                found: record.entry.format,
-                known: self.format,
-            }));
+            return Err(error::newer_format(
+                &self.key,
+                record.entry.format,
+                self.format,
+            ));
         }
-        let value = serde_json::from_str(&record.entry.value).map_err(|cause| {
-            StoreError::new(StoreErrorKind::Unreadable {
-                key: key(),
-                version,
-                cause,
-            })
-        })?;
+        let value = serde_json::from_str(&record.entry.value)
+            .map_err(|cause| error::unreadable(&self.key, version, cause))?;
         Ok(Versioned { version, value })
     }
 
@@ -183,15 +178,9 @@ impl<T: Serialize + DeserializeOwned> State<T> {
     }
 
     pub(crate) fn entry(&self, value: &T) -> Result<Entry, StoreError> {
-        let value = serde_json::to_string(value).map_err(|cause| {
-            let key = self.key.to_string();
-            StoreError::new(StoreErrorKind::NotJson { key, cause })
-        })?;
-        Ok(Entry {
-            format: self.format,
-            stamp: stamp(),
-            value,
-        })
+        let value =
+            serde_json::to_string(value).map_err(|cause| error::not_json(&self.key, cause))?;
+        Ok(Entry::new(self.format, stamp(), value))
     }
 }
 

@@ -5,6 +5,5 @@ pub(crate) mod latch;
 pub(crate) mod mailbox;
 pub(crate) mod panics;
 pub(crate) mod printable;
-pub(crate) mod race;
 pub(crate) mod retry;
 pub(crate) mod sys;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use adieu::Stop;
-use adieu::queue::{Delivery, Job, MemoryQueue, MemoryReceipt, Queue, QueueError};
+use adieu::queue::{Delivery, Job, MemoryQueue, MemoryReceipt, Queue, QueueError, ShutdownSignal};
 use adieu::report::Outcome;
 use adieu::retry::{Backoff, Permanent, RetryAfter};
 use tokio::sync::{Semaphore, oneshot};
@@ -179,7 +178,7 @@ impl Queue for Unrenewed {
     async fn fetch(
         &self,
         most: usize,
-        stop: &Stop,
+        stop: &dyn ShutdownSignal,
     ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
         self.0.fetch(most, stop).await
     }
@@ -383,7 +382,7 @@ impl Queue for Away {
     async fn fetch(
         &self,
         most: usize,
-        stop: &Stop,
+        stop: &dyn ShutdownSignal,
     ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
         self.answer()?;
         self.0.fetch(most, stop).await

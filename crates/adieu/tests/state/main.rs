@@ -13,8 +13,6 @@ mod file;
 #[cfg(unix)]
 mod full_disk;
 mod in_service;
-#[cfg(all(unix, feature = "nats"))]
-mod jetstream;
 #[cfg(unix)]
 mod killed;
 #[cfg(unix)]
@@ -22,8 +20,6 @@ mod lock;
 mod logged;
 #[cfg(target_os = "linux")]
 mod power_cut;
-#[cfg(all(unix, feature = "redis"))]
-mod prefixes;
 #[cfg(all(unix, any(feature = "postgres", feature = "redis", feature = "nats")))]
 mod servers;
 mod workers;

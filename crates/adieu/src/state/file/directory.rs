@@ -8,14 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
+use adieu_core::{Entry, Expected, Record, StoreError, Version};
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedRwLockReadGuard, RwLock, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::blocking;
 use super::generations::KeyFiles;
 use super::lock::{self, Lock};
-use crate::state::error::{StoreError, StoreErrorKind};
-use crate::state::traits::{Entry, Expected, Record, Version};
+use super::{blocking, error};
+use crate::state::error::closed;
 
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -114,8 +114,8 @@ impl Directory {
             }
         }
         let open = Arc::clone(&self.open).read_owned().await;
-        let lock = OwnedRwLockReadGuard::try_map(open, DirectoryState::lock)
-            .map_err(|_| StoreError::new(StoreErrorKind::Closed))?;
+        let lock =
+            OwnedRwLockReadGuard::try_map(open, DirectoryState::lock).map_err(|_| closed())?;
         Ok(FileGuard {
             key: key.to_owned(),
             files,
@@ -165,7 +165,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
                 }
                 _ => cause,
             };
-            StoreError::io("make state folder", path, cause)
+            error::io("make state folder", path, cause)
         })?;
     }
     for above in path.ancestors().skip(1).take(made) {
@@ -193,7 +193,7 @@ fn flush_directory(path: &Path) -> Result<(), StoreError> {
         {
             Ok(())
         }
-        flushed => flushed.map_err(|cause| StoreError::io("flush", path, cause)),
+        flushed => flushed.map_err(|cause| error::io("flush", path, cause)),
     }
 }
 

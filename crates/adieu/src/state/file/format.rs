@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
+use adieu_core::{Entry, Record, Version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use crate::state::traits::{Entry, Record, Version};
 
 /// The layout written here, and the newest one that is understood.
 const LAYOUT: u64 = 1;
@@ -84,14 +83,8 @@ pub(super) fn read(key: &str, bytes: &[u8]) -> Result<Record, ReadError> {
     if found.key != key {
         return Err(corrupt(format!("it is the state `{}`", found.key)));
     }
-    Ok(Record {
-        version: Version(found.version),
-        entry: Entry {
-            format: found.format,
-            stamp: 0,
-            value: value.to_owned(),
-        },
-    })
+    let entry = Entry::new(found.format, 0, value);
+    Ok(Record::new(Version(found.version), entry))
 }
 
 /// Over everything that means something, so that no digit can change unnoticed.
@@ -108,11 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn entry(value: &str) -> Entry {
-        Entry {
-            format: 3,
-            stamp: 0,
-            value: value.to_owned(),
-        }
+        Entry::new(3, 0, value)
     }
 
     fn written() -> String {

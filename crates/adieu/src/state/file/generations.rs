@@ -13,12 +13,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use adieu_core::{Entry, Record, StoreError, Version};
 use tokio::runtime::Handle;
 
 use super::format::{self, ReadError};
-use super::reuse;
-use crate::state::error::{StoreError, StoreErrorKind};
-use crate::state::traits::{Entry, Record, Version};
+use super::{error, reuse};
+use crate::state::error::not_json;
 
 pub(super) struct KeyFiles {
     directory: PathBuf,
@@ -86,12 +86,7 @@ impl KeyFiles {
             }
         };
         let (path, why, previous) = missing;
-        let path = path.clone();
-        Err(StoreError::new(StoreErrorKind::Corrupt {
-            path,
-            why,
-            previous,
-        }))
+        Err(error::corrupt(path, &why, &previous))
     }
 
     fn read_file(&self, path: &Path, key: &str) -> Result<FileStatus, StoreError> {
@@ -100,15 +95,12 @@ impl KeyFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(FileStatus::Missing);
             }
-            Err(cause) => return Err(StoreError::io("read", path, cause)),
+            Err(cause) => return Err(error::io("read", path, cause)),
         };
         match format::read(key, &bytes) {
             Ok(record) => Ok(FileStatus::Valid(record)),
             Err(ReadError::Corrupt(why)) => Ok(FileStatus::Corrupt(why)),
-            Err(ReadError::Newer(found)) => Err(StoreError::new(StoreErrorKind::NewerFile {
-                path: path.to_owned(),
-                found,
-            })),
+            Err(ReadError::Newer(found)) => Err(error::newer_layout(path, found)),
         }
     }
 
@@ -122,7 +114,7 @@ impl KeyFiles {
             .find(|path| !path.exists())
             .unwrap_or_else(|| self.directory.join(format!("{}.corrupt.json", self.stem)));
         fs::rename(&self.current, &aside)
-            .map_err(|cause| StoreError::io("set aside", &self.current, cause))?;
+            .map_err(|cause| error::io("set aside", &self.current, cause))?;
         let (file, why) = (self.current.clone(), why.to_owned());
         let line = move || {
             tracing::warn!(
@@ -147,13 +139,10 @@ impl KeyFiles {
         entry: &Entry,
         directory: Option<&File>,
     ) -> Result<(), StoreError> {
-        let text = format::write(key, version, entry).map_err(|cause| {
-            let key = key.to_owned();
-            StoreError::new(StoreErrorKind::NotJson { key, cause })
-        })?;
+        let text = format::write(key, version, entry).map_err(|cause| not_json(key, cause))?;
         let written = self
             .write(text.as_bytes())
-            .map_err(|cause| StoreError::io("write", &self.new, cause));
+            .map_err(|cause| error::io("write", &self.new, cause));
         let placed = written.and_then(|()| self.rename_into_place());
         if placed.is_err() {
             // On a full disk it would be in the way; the old generations are untouched.
@@ -163,7 +152,7 @@ impl KeyFiles {
         match directory {
             Some(directory) => directory
                 .sync_all()
-                .map_err(|cause| StoreError::io("flush", &self.directory, cause)),
+                .map_err(|cause| error::io("flush", &self.directory, cause)),
             None => Ok(()),
         }
     }
@@ -189,8 +178,7 @@ impl KeyFiles {
     }
 
     fn rename_into_place(&self) -> Result<(), StoreError> {
-        let keeping =
-            |cause| StoreError::io("keep the previous generation of", &self.current, cause);
+        let keeping = |cause| error::io("keep the previous generation of", &self.current, cause);
         if exchange(&self.new, &self.current).is_ok() {
             if exchange(&self.new, &self.previous).is_err() {
                 // There was none.
@@ -200,7 +188,7 @@ impl KeyFiles {
         }
         self.keep_previous().map_err(keeping)?;
         fs::rename(&self.new, &self.current)
-            .map_err(|cause| StoreError::io("replace", &self.current, cause))
+            .map_err(|cause| error::io("replace", &self.current, cause))
     }
 
     fn keep_previous(&self) -> io::Result<()> {
@@ -236,8 +224,8 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
 /// `%` and its number, the dot too, so that no key can be taken for a file that belongs to another.
 fn stem(key: &str) -> Result<String, StoreError> {
     let refuse = |why| {
-        let key = key.chars().take(40).collect();
-        Err(StoreError::new(StoreErrorKind::BadKey { key, why }))
+        let key: String = key.chars().take(40).collect();
+        Err(error::bad_key(&key, why))
     };
     let mut stem = String::with_capacity(key.len());
     // There, `a` and `A` are one file, and `nul` is none at all.

@@ -8,7 +8,9 @@ use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use crate::state::error::{StoreError, StoreErrorKind};
+use adieu_core::StoreError;
+
+use super::error;
 
 /// How often the file is opened anew because another process deleted it in the meantime.
 const MAX_REOPENS: u32 = 16;
@@ -36,7 +38,7 @@ pub(super) fn try_take(path: &Path) -> Result<Lock, StoreError> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held_by_another(path)),
-            Err(TryLockError::Error(cause)) => return Err(StoreError::io("lock", path, cause)),
+            Err(TryLockError::Error(cause)) => return Err(error::io("lock", path, cause)),
         }
         if is_named(&file, path) {
             return Ok(write_pid(file, directory));
@@ -54,7 +56,7 @@ pub(super) fn wait_for(path: &Path) -> Result<Lock, StoreError> {
     }
     for _ in 0..MAX_REOPENS {
         let file = open(path)?;
-        retry_interrupted(|| file.lock()).map_err(|cause| StoreError::io("lock", path, cause))?;
+        retry_interrupted(|| file.lock()).map_err(|cause| error::io("lock", path, cause))?;
         if is_named(&file, path) {
             return Ok(write_pid(file, directory));
         }
@@ -65,8 +67,7 @@ pub(super) fn wait_for(path: &Path) -> Result<Lock, StoreError> {
 /// That another process has it, and which.
 pub(super) fn held_by_another(path: &Path) -> StoreError {
     let holder = open(path).ok().and_then(|mut file| holder(&mut file));
-    let directory = path.to_owned();
-    StoreError::new(StoreErrorKind::Locked { directory, holder })
+    error::locked(path, holder)
 }
 
 fn retry_interrupted(mut call: impl FnMut() -> io::Result<()>) -> io::Result<()> {
@@ -83,7 +84,7 @@ fn open_directory(path: &Path) -> Result<Option<File>, StoreError> {
         return Ok(None);
     }
     let opened = File::open(path);
-    let opened = opened.map_err(|cause| StoreError::io("open state folder", path, cause))?;
+    let opened = opened.map_err(|cause| error::io("open state folder", path, cause))?;
     Ok(Some(opened))
 }
 
@@ -101,17 +102,17 @@ fn open(path: &Path) -> Result<File, StoreError> {
     );
     let refused = |why: &'static str| {
         let cause = io::Error::new(io::ErrorKind::InvalidInput, why);
-        Err(StoreError::io("use", &name, cause))
+        Err(error::io("use", &name, cause))
     };
     let mut file = match options.open(&name) {
         Ok(file) => file,
         #[cfg(unix)]
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return refused(A_LINK),
-        Err(cause) => return Err(StoreError::io("write to state folder", path, cause)),
+        Err(cause) => return Err(error::io("write to state folder", path, cause)),
     };
     let look = || Ok::<_, io::Error>((file.metadata()?, path.metadata()?));
     let (found, directory) =
-        look().map_err(|cause| StoreError::io("look at state folder", path, cause))?;
+        look().map_err(|cause| error::io("look at state folder", path, cause))?;
     if !found.is_file() {
         return refused(NO_FILE);
     }
@@ -174,7 +175,7 @@ fn is_named(_: &File, _: &Path) -> bool {
 
 fn deleted_repeatedly(path: &Path) -> StoreError {
     let why = "another process deletes it again and again: stop that one, or name another folder";
-    StoreError::io("keep", &path.join("lock"), io::Error::other(why))
+    error::io("keep", &path.join("lock"), io::Error::other(why))
 }
 
 fn write_pid(mut file: File, directory: Option<File>) -> Lock {

@@ -1,6 +1,7 @@
 //! State in a directory: one JSON file a key, replaced as a whole, with the generation before kept beside it.
 
 mod directory;
+mod error;
 mod format;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -12,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use adieu_core::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
 use tokio::time::Instant;
 
-use super::error::StoreError;
-use super::traits::{Entry, Expected, Record, Store, StoreFuture, Version};
 use directory::Directory;
 
 /// State in files of a directory: nothing to install, and nothing to lose.
@@ -154,7 +154,7 @@ where
         Err(joined) => match joined.try_into_panic() {
             Ok(payload) => std::panic::resume_unwind(payload),
             // Only a runtime that shuts down drops blocking work.
-            Err(_) => Err(StoreError::new(super::error::StoreErrorKind::Closed)),
+            Err(_) => Err(crate::state::error::closed()),
         },
     }
 }

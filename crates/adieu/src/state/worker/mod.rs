@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
+use adieu_core::{Winner, race};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
@@ -17,7 +18,6 @@ use tokio::time::sleep_until;
 
 use crate::runtime::stop::Stop;
 use crate::state::{State, StoreError};
-use crate::util::race::{Winner, race};
 
 pub use builder::WorkerBuilder;
 pub use progress::Checkpoint;
