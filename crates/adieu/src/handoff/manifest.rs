@@ -15,6 +15,9 @@ pub(super) struct HandoffManifest {
     pub(super) from: u32,
     /// The descriptor of the socket to talk over.
     pub(super) channel: RawFd,
+    /// The descriptor of the socket over which connections move. A process that cannot move any does not say one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) connections: Option<RawFd>,
     pub(super) listeners: Vec<ListenerEntry>,
 }
 

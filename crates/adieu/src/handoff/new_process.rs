@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,12 @@ use crate::util::sys;
 pub(crate) struct Predecessor {
     pub(crate) pid: u32,
     channel: UnixStream,
+    /// Where its connections come from.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "no connections come there")
+    )]
+    connections: Option<OwnedFd>,
 }
 
 /// Whether the manifest was read: it is for the first service of a process.
@@ -56,6 +63,7 @@ pub(crate) fn from_environment() -> Result<Option<(Predecessor, Vec<InheritedFd>
         sys::adopt(descriptor).map_err(|error| broken(format!("descriptor {descriptor}: {error}")))
     };
     let channel = UnixStream::from(adopt(manifest.channel)?);
+    let connections = manifest.connections.map(adopt).transpose()?;
     let inherited_fds = manifest
         .listeners
         .into_iter()
@@ -74,7 +82,12 @@ pub(crate) fn from_environment() -> Result<Option<(Predecessor, Vec<InheritedFd>
             })
         })
         .collect::<Result<_, Error>>()?;
-    Ok(Some((Predecessor { pid, channel }, inherited_fds)))
+    let predecessor = Predecessor {
+        pid,
+        channel,
+        connections,
+    };
+    Ok(Some((predecessor, inherited_fds)))
 }
 
 impl Predecessor {
@@ -83,6 +96,10 @@ impl Predecessor {
         let reader = BufReader::new(self.channel.try_clone()?);
         let pid = self.pid;
         core.listeners().await_predecessor(self.channel);
+        #[cfg(target_os = "linux")]
+        if let Some(connections) = self.connections {
+            core.transfer().expect(pid, connections);
+        }
         let core = Arc::clone(core);
         thread::Builder::new()
             .name("adieu-takeover".into())

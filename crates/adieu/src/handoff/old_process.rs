@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -104,6 +104,9 @@ impl Extension for HandOff {
 
     fn on_serving(&self, core: &ServiceShared) {
         if core.listeners().awaiting_predecessor() {
+            // Before the line that makes the old process look for it.
+            #[cfg(target_os = "linux")]
+            core.transfer().say_hello(core);
             core.listeners().say_serving();
         }
     }
@@ -262,6 +265,9 @@ fn hand_off(core: &Arc<ServiceShared>) -> Result<(), String> {
 struct NewProcess {
     child: Child,
     channel: UnixStream,
+    /// Where connections go.
+    #[cfg(target_os = "linux")]
+    connections: Option<OwnedFd>,
     /// Whether it was told to accept: then it has clients to see off if it must end.
     may_have_clients: bool,
 }
@@ -282,10 +288,17 @@ impl NewProcess {
         let listener_fds = core.listeners().listener_fds().map_err(trouble)?;
         let (channel, theirs) = UnixStream::pair().map_err(trouble)?;
         let ours = channel.try_clone().map_err(trouble)?;
-        let manifest = manifest(&theirs, &listener_fds);
+        #[cfg(target_os = "linux")]
+        let (connections, their_connections) = crate::net::transfer_channel().map_err(trouble)?;
+        #[cfg(target_os = "linux")]
+        let their_connections = Some(their_connections);
+        #[cfg(not(target_os = "linux"))]
+        let their_connections: Option<OwnedFd> = None;
+        let manifest = manifest(&theirs, their_connections.as_ref(), &listener_fds);
         let text = serde_json::to_string(&manifest).map_err(|error| error.to_string())?;
         let passed = manifest.listeners.iter().map(|item| item.descriptor);
-        sys::keep_open(&mut command, passed.chain([manifest.channel]).collect());
+        let channels = manifest.connections.into_iter().chain([manifest.channel]);
+        sys::keep_open(&mut command, passed.chain(channels).collect());
         let program = command.get_program().to_owned();
         let child = command.env(VARIABLE, text).spawn().map_err(|error| {
             format!(
@@ -302,6 +315,8 @@ impl NewProcess {
         let next = Self {
             child,
             channel,
+            #[cfg(target_os = "linux")]
+            connections: Some(connections),
             may_have_clients: false,
         };
         Ok((next, timeout))
@@ -343,6 +358,11 @@ impl NewProcess {
             *state = State::Done;
         }
         let pid = self.pid();
+        // Before the stop, in which connections look for it.
+        #[cfg(target_os = "linux")]
+        if let Some(connections) = self.connections.take() {
+            core.transfer().begin(core, connections, pid);
+        }
         core.listeners().handed_to(pid, names);
         core.note(Notice::HandedOver { pid });
         core.request_stop(Cause::HandedOver(pid));
@@ -405,7 +425,11 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-fn manifest(channel: &UnixStream, listener_fds: &[ListenerFd]) -> HandoffManifest {
+fn manifest(
+    channel: &UnixStream,
+    connections: Option<&OwnedFd>,
+    listener_fds: &[ListenerFd],
+) -> HandoffManifest {
     let item = |listener_fd: &ListenerFd| ListenerEntry {
         name: listener_fd.name.clone(),
         descriptor: listener_fd.descriptor.as_raw_fd(),
@@ -419,6 +443,7 @@ fn manifest(channel: &UnixStream, listener_fds: &[ListenerFd]) -> HandoffManifes
     HandoffManifest {
         from: std::process::id(),
         channel: channel.as_raw_fd(),
+        connections: connections.map(AsRawFd::as_raw_fd),
         listeners: listener_fds.iter().map(item).collect(),
     }
 }

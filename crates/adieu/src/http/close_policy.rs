@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::lifetime::Lifetime;
 use super::limits::Limits;
-use crate::net::DrainStage;
+use crate::net::{CarriedCounters, DrainStage};
 
 /// What the connection is doing as far as protocols go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub(super) enum CloseAction {
     CloseWebSocket,
     /// Its time is up.
     Abort,
+    /// It goes to the new process, as soon as that has room for it. Until then it is served.
+    Move,
 }
 
 /// The time, and how far the stop has come.
@@ -78,6 +80,8 @@ pub(super) struct PolicyInput {
     pub(super) until_final_cutoff: Duration,
     /// How old the connection may become.
     pub(super) lifetime: Lifetime,
+    /// The new process takes connections such as this one.
+    pub(super) has_successor: bool,
 }
 
 /// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
@@ -194,6 +198,37 @@ impl ConnCounters {
         if protocol == Protocol::AwaitingClose {
             self.since.store(now_ms, Relaxed);
         }
+    }
+
+    /// A connection that another process has accepted: it has had so many requests, and was quiet for so long.
+    pub(super) fn carried(&self, now_ms: u64, counters: CarriedCounters) {
+        self.served.store(counters.served, Relaxed);
+        self.heads_seen.store(counters.served, Relaxed);
+        self.progress
+            .store(now_ms.saturating_sub(counters.idle_ms), Relaxed);
+    }
+
+    /// The bytes of the half head that came with it are counted, and its client gets no more time for the rest.
+    pub(super) fn head_was_carried(&self, began_ms: u64, last_ms: u64) {
+        if self.head_bytes.load(Relaxed) > 0 {
+            self.since.store(began_ms, Relaxed);
+            self.progress.store(last_ms, Relaxed);
+        }
+    }
+
+    /// When the half head began that is there.
+    pub(super) fn head_began(&self) -> Option<u64> {
+        (self.head_bytes.load(Relaxed) > 0).then(|| self.since.load(Relaxed))
+    }
+
+    /// Whether it is between two requests of HTTP/1: what else was read of it is part of a head, or whole ones that no
+    /// handler has seen, and can be read again elsewhere.
+    fn is_between_requests(&self, state: ConnState) -> bool {
+        let is_quiet = matches!(
+            state,
+            ConnState::Silent | ConnState::HalfHead | ConnState::Idle
+        );
+        is_quiet && self.protocol() != Protocol::Http2 && !self.is_in_body() && !self.is_closing()
     }
 
     /// Bytes came in, among them so many ends of heads; not all of them need be work.
@@ -468,6 +503,9 @@ impl ConnCounters {
                 | ConnState::AwaitingClose => CloseAction::Wait(None),
             };
             return by_limit.or_sooner(self.retirement_action(limits, input));
+        }
+        if input.has_successor && self.is_between_requests(state) {
+            return CloseAction::Move;
         }
         match state {
             // However long it was quiet before: then it had more time.

@@ -165,6 +165,7 @@ impl World {
             idle_grace: self.idle_grace,
             until_final_cutoff: Duration::MAX,
             lifetime: Lifetime::UNLIMITED,
+            has_successor: false,
         };
         self.counters.close_action(&self.limits, input)
     }
@@ -224,6 +225,7 @@ proptest! {
                 CloseAction::Wait(Some(left)) => world.now += u64::try_from(left.as_millis()).unwrap().max(1),
                 CloseAction::CloseWebSocket => world.counters.close_websocket(world.now),
                 CloseAction::Close | CloseAction::Abort => break world.now,
+                CloseAction::Move => panic!("there is no new process"),
             }
             looks += 1;
             prop_assert!(looks < 10, "never comes to an end");

@@ -34,6 +34,7 @@ fn running() -> PolicyInput {
         idle_grace: Duration::ZERO,
         until_final_cutoff: Duration::MAX,
         lifetime: Lifetime::UNLIMITED,
+        has_successor: false,
     }
 }
 
@@ -435,5 +436,96 @@ fn a_slow_http2_reader_is_waited_for_while_it_makes_room() {
     assert_eq!(
         close_action(&slow(5_000), closing(1_000)),
         CloseAction::Abort
+    );
+}
+
+/// In a hand-off a connection moves when it is between two requests, in every stage of the drain.
+#[test]
+fn what_is_between_two_requests_moves_to_the_new_process() {
+    for stage in [linger(0), closing(0), closing(5_000)] {
+        let moves = |counters: &ConnCounters| {
+            let input = PolicyInput {
+                has_successor: true,
+                ..stage
+            };
+            let action = counters.close_action(&Limits::default(), input);
+            assert_ne!(
+                counters.close_action(&Limits::default(), stage),
+                CloseAction::Move,
+                "there is no new process"
+            );
+            action == CloseAction::Move
+        };
+        let detecting = counters(Protocol::Detecting, 0);
+        assert!(moves(&detecting), "silent");
+        detecting.read(NOW, 2, 0, false, true);
+        assert!(moves(&detecting), "two bytes");
+        assert!(moves(&counters(Protocol::Http1, 0)), "silent");
+        let idle = served(Protocol::Http1, 0);
+        assert!(moves(&idle), "idle");
+        idle.read(NOW, 20, 0, false, true);
+        assert!(moves(&idle), "half a head");
+        idle.begin();
+        assert!(!moves(&idle), "working");
+        idle.end();
+        idle.cannot_write();
+        assert!(!moves(&idle), "its answer is not out");
+        idle.flushed();
+        idle.read(NOW, 5, 0, true, true);
+        assert!(!moves(&idle), "in a body that no handler reads");
+        let closing = served(Protocol::Http1, 0);
+        closing.begin_close(NOW);
+        assert!(!moves(&closing), "it was told to go");
+        for other in [
+            Protocol::TlsHandshake,
+            Protocol::Http2,
+            Protocol::WebSocket,
+            Protocol::Upgraded,
+            Protocol::AwaitingClose,
+        ] {
+            assert!(!moves(&counters(other, 0)), "{other:?}");
+        }
+    }
+    let serving = PolicyInput {
+        has_successor: true,
+        ..running()
+    };
+    let idle = served(Protocol::Http1, 0);
+    assert_ne!(
+        idle.close_action(&Limits::default(), serving),
+        CloseAction::Move,
+        "before the stop"
+    );
+}
+
+/// What a connection has been through elsewhere counts here.
+#[test]
+fn a_connection_brings_its_past() {
+    let carried = counters(Protocol::Detecting, 0);
+    let past = CarriedCounters {
+        served: 7,
+        age_ms: 90_000,
+        idle_ms: 60_000,
+        head_ms: 20_000,
+    };
+    carried.carried(NOW, past);
+    assert_eq!(carried.served(), 7);
+    assert!(!carried.has_heads_waiting());
+    assert_eq!(carried.last_progress(), NOW - 60_000);
+    carried.enter(Protocol::Http1, NOW);
+    assert_eq!(carried.state(), ConnState::Idle);
+    // The default is 75 s.
+    let left = Duration::from_secs(15);
+    assert_eq!(
+        carried.close_action(&Limits::default(), running()),
+        CloseAction::Wait(Some(left))
+    );
+    // Half a head came with it: 20 of its 30 s are over.
+    carried.read(NOW, 9, 0, false, true);
+    carried.head_was_carried(NOW - past.head_ms, NOW - past.idle_ms);
+    assert_eq!(carried.head_began(), Some(NOW - past.head_ms));
+    assert_eq!(
+        carried.close_action(&Limits::default(), running()),
+        CloseAction::Wait(Some(Duration::from_secs(10)))
     );
 }

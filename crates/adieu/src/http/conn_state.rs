@@ -13,7 +13,10 @@ use super::close_policy::{
 use super::lifetime::Lifetime;
 use super::limits::Limits;
 use super::websocket::SharedWs;
-use crate::net::{Activity, DrainStage, ManagedConnection, Server, SharedSocket, WakerCell};
+use crate::net::{
+    Activity, CarriedCounters, DrainStage, ManagedConnection, Server, SharedSocket, Successor,
+    WakerCell,
+};
 use crate::util::printable;
 use crate::util::sys;
 
@@ -52,6 +55,12 @@ pub(super) struct ConnShared {
     pub(super) writer: WakerCell,
     pub(super) was_cut: AtomicBool,
     pub(super) gone: AtomicBool,
+    /// It is offered to the new process, and not this one's to shut down.
+    pub(super) is_offered: AtomicBool,
+    /// Its bytes are the client's own, and not those of TLS.
+    is_plain: bool,
+    /// When it was accepted, here or in the process that it came from, in milliseconds.
+    accepted: u64,
     /// Responses that handlers have given to hyper.
     responses: AtomicU32,
     /// A request of it was a call of gRPC.
@@ -95,18 +104,28 @@ impl ConnShared {
         lifetime: Lifetime,
         first: Protocol,
     ) -> Self {
+        let now_ms = now_ms();
+        let counters = ConnCounters::new(now_ms, first);
+        let carried = socket.carried_counters();
+        if let Some(carried) = carried {
+            counters.carried(now_ms, carried);
+        }
+        let carried = carried.unwrap_or_default();
         Self {
             server,
             socket,
             limits,
             lifetime,
-            counters: ConnCounters::new(now_ms(), first),
+            counters,
+            is_offered: AtomicBool::new(false),
+            is_plain: first == Protocol::Detecting,
+            accepted: now_ms.saturating_sub(carried.age_ms),
             waker: WakerCell::default(),
             reader: WakerCell::default(),
             writer: WakerCell::default(),
             was_cut: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            responses: AtomicU32::new(0),
+            responses: AtomicU32::new(carried.served),
             is_grpc: AtomicBool::new(false),
             has_lost: AtomicBool::new(false),
             evicting: AtomicBool::new(false),
@@ -271,6 +290,25 @@ impl ConnShared {
             || (!self.counters.is_in_body() && self.socket.has_unread())
     }
 
+    /// The new process, from the beginning of the stop on, if this connection can move to it.
+    pub(super) fn successor(&self) -> Option<&Arc<Successor>> {
+        self.server.successor().filter(|_| self.is_plain)
+    }
+
+    /// What travels with it, beside the bytes that were read and not handled.
+    pub(super) fn carried_counters(&self) -> CarriedCounters {
+        let now_ms = now_ms();
+        let counters = &self.counters;
+        CarriedCounters {
+            served: counters.served(),
+            age_ms: now_ms.saturating_sub(self.accepted),
+            idle_ms: now_ms.saturating_sub(counters.last_progress()),
+            head_ms: counters
+                .head_began()
+                .map_or(0, |began| now_ms.saturating_sub(began)),
+        }
+    }
+
     /// Whether no further stream of an HTTP/2 client is to be taken.
     pub(super) fn should_refuse_streams(&self) -> bool {
         let is_overdue = || {
@@ -351,6 +389,7 @@ impl ConnShared {
             idle_grace: self.server.idle_grace(),
             until_final_cutoff: self.server.until_final_cutoff(),
             lifetime: self.lifetime,
+            has_successor: self.successor().is_some(),
         };
         // An HTTP/2 client that asks for nothing is told to go elsewhere then, if the driver looks.
         let hesitation = match stage {

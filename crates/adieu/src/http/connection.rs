@@ -21,8 +21,9 @@ use super::close_policy::{CloseAction, ConnState, Protocol};
 use super::conn_state::{ConnShared, now_ms};
 use super::io::ConnIo;
 use super::service::RequestService;
+use crate::component::BoxFuture;
 use crate::error::BoxError;
-use crate::net::{SharedSocket, Stream};
+use crate::net::{Luggage, SharedSocket, Stream, Turn};
 use crate::runtime::spawn;
 use crate::runtime::tracked::Tracked;
 use crate::tracking::task_registry::WorkKind;
@@ -94,9 +95,26 @@ async fn run_protocol<S, B, F>(
     let (stream, agreed) = (Stream::Plain(socket), None);
     shared.counters.enter(Protocol::Detecting, now_ms());
     let mut io = ConnIo::new(stream, Arc::clone(&shared));
+    if let Some(luggage) = shared.socket.take_luggage() {
+        io.carry(luggage.unread, luggage.counters);
+    }
     let detected = match agreed {
         Some(http2) => Some(Ok(Some(http2))),
-        None => driver.drive(pin!(detect_http2(&mut io)), |_| {}).await,
+        None => loop {
+            let mut seen = Vec::new();
+            let step = detect_http2(&mut io, &mut seen);
+            if let Some(detected) = driver.drive(pin!(step), |_| {}).await {
+                break Some(detected);
+            }
+            let Some(turn) = driver.turn.take() else {
+                break None;
+            };
+            io.unread(seen.into());
+            match Box::pin(move_out(&shared, turn, io)).await {
+                Some(back) => io = back,
+                None => return,
+            }
+        },
     };
     let http2 = match detected {
         Some(Ok(Some(http2))) => http2,
@@ -141,13 +159,30 @@ async fn run_protocol<S, B, F>(
         if shared.limits.head_fields != HYPER_HEAD_FIELDS {
             builder.max_headers(shared.limits.head_fields);
         }
-        let conn = builder
+        builder
             // A client may close its side once it has asked, and still wants its answer.
             .half_close(true)
-            .max_buf_size(shared.limits.head_size.max(8_192))
-            .serve_connection(io, desk)
-            .with_upgrades();
-        driver.drive(pin!(conn), |_| {}).await;
+            .max_buf_size(shared.limits.head_size.max(8_192));
+        let mut conn = builder.serve_connection(io, desk).with_upgrades();
+        while driver.drive(Pin::new(&mut conn), |_| {}).await.is_none() {
+            let Some(turn) = driver.turn.take() else {
+                break;
+            };
+            // Between two requests: what the parser has read is the beginning of the next one, and all it was to write is
+            // written.
+            let Some(parts) = conn.into_parts() else {
+                return;
+            };
+            let mut io = parts.io.into_inner();
+            io.unread(parts.read_buf);
+            match Box::pin(move_out(&shared, turn, io)).await {
+                Some(back) => {
+                    let io = TokioIo::new(back);
+                    conn = builder.serve_connection(io, parts.service).with_upgrades();
+                }
+                None => return,
+            }
+        }
         if matches!(
             shared.counters.protocol(),
             Protocol::WebSocket | Protocol::Upgraded
@@ -161,6 +196,39 @@ async fn run_protocol<S, B, F>(
                 Poll::Pending
             });
             driver.drive(pin!(gone), |_| {}).await;
+        }
+    }
+}
+
+/// Offers a connection to the new process. `None` if it is that one's now; else it is this one's, as before, and is served
+/// to its end.
+///
+/// Dropped half-way, at the end of the drain, this process's copy is closed: the new process may have the connection.
+async fn move_out(shared: &Arc<ConnShared>, turn: Turn, io: ConnIo) -> Option<ConnIo> {
+    let luggage = Luggage {
+        counters: shared.carried_counters(),
+        peer: shared.socket.peer_addr(),
+        unread: io.all_unread(),
+        state: None,
+    };
+    shared.is_offered.store(true, Relaxed);
+    let mut moving = ReleasedOnDrop(Some(io));
+    let state = shared.counters.state().words();
+    let server = &shared.server;
+    if server.move_out(turn, &shared.socket, luggage, state).await {
+        return None;
+    }
+    shared.is_offered.store(false, Relaxed);
+    moving.0.take()
+}
+
+/// A connection that is another process's, or may be.
+struct ReleasedOnDrop(Option<ConnIo>);
+
+impl Drop for ReleasedOnDrop {
+    fn drop(&mut self) {
+        if let Some(io) = self.0.take() {
+            io.release();
         }
     }
 }
@@ -195,15 +263,16 @@ where
 }
 
 /// Which protocol the client speaks, `None` if it is gone or the close has begun. Nothing read is lost.
-async fn detect_http2(io: &mut ConnIo) -> io::Result<Option<bool>> {
-    let mut seen = [0; PREFACE.len()];
-    let mut count = 0;
+///
+/// Dropped half-way, what was read is in `seen`, which has to be empty before.
+async fn detect_http2(io: &mut ConnIo, seen: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    let mut room = [0; PREFACE.len()];
     loop {
-        let more = poll_fn(|cx| poll_some(io, cx, &mut seen[count..])).await?;
-        count += more;
-        let seen = &seen[..count];
-        let http2 = match PREFACE.strip_prefix(seen) {
-            _ if more == 0 && count == 0 => return Ok(None),
+        let count = seen.len();
+        let more = poll_fn(|cx| poll_some(io, cx, &mut room[count..])).await?;
+        seen.extend_from_slice(&room[count..count + more]);
+        let http2 = match PREFACE.strip_prefix(&seen[..]) {
+            _ if more == 0 && seen.is_empty() => return Ok(None),
             Some([]) => true,
             Some(_) if more > 0 => continue,
             _ => false,
@@ -222,6 +291,10 @@ fn poll_some(io: &mut ConnIo, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::
 /// Polls one step of a connection after the other, and looks after each poll whether its time is up.
 struct ConnDriver {
     shared: Arc<ConnShared>,
+    /// Waits until the new process has room for it.
+    awaited_turn: Option<BoxFuture<Option<Turn>>>,
+    /// It is to move now.
+    turn: Option<Turn>,
     timer: Option<Timer>,
     extensions: u32,
     extended_until: Option<Instant>,
@@ -238,13 +311,15 @@ impl ConnDriver {
     const fn new(shared: Arc<ConnShared>) -> Self {
         Self {
             shared,
+            awaited_turn: None,
+            turn: None,
             timer: None,
             extensions: 0,
             extended_until: None,
         }
     }
 
-    /// Runs a step to its end; `None` if it was cut. `on_turn` is called when the stop was announced.
+    /// Runs a step to its end; `None` if it was cut, or is to move, and then there is a turn for it. `on_turn` is called when the stop was announced.
     async fn drive<F: Future>(
         &mut self,
         mut step: Pin<&mut F>,
@@ -271,7 +346,18 @@ impl ConnDriver {
                     return Poll::Ready(None);
                 }
                 let (close_action, now) = self.shared.close_action();
+                if close_action != CloseAction::Move {
+                    // One that is served meanwhile takes no other's turn.
+                    self.awaited_turn = None;
+                }
                 match close_action {
+                    CloseAction::Move => {
+                        self.turn = ready!(self.poll_turn(cx));
+                        if self.turn.is_some() {
+                            return Poll::Ready(None);
+                        }
+                        // There is no new process any more: look again.
+                    }
                     CloseAction::Wait(None) => return Poll::Pending,
                     CloseAction::Wait(Some(left)) => ready!(self.wait(cx, now, left)),
                     CloseAction::CloseWebSocket => self.shared.counters.close_websocket(now_ms()),
@@ -329,6 +415,16 @@ impl ConnDriver {
         again
     }
 
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
+        let awaited = self.awaited_turn.get_or_insert_with(|| {
+            let successor = self.shared.successor().cloned();
+            Box::pin(async move { successor?.turn().await })
+        });
+        let turn = ready!(awaited.as_mut().poll(cx));
+        self.awaited_turn = None;
+        Poll::Ready(turn)
+    }
+
     fn cut(&self) {
         // One that was told to go is counted already.
         if self.shared.counters.state() != ConnState::AwaitingClose
@@ -379,6 +475,9 @@ struct CutOnDrop {
 impl Drop for CutOnDrop {
     fn drop(&mut self) {
         let shared = &self.shared;
+        if shared.is_offered.load(Relaxed) {
+            return;
+        }
         if !self.is_over && shared.server.core.stop.is_cancelling() {
             shared.record_lost();
             if shared.counters.protocol() == Protocol::Http2 && shared.has_requests_in_flight() {

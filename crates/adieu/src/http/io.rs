@@ -26,7 +26,7 @@ use super::h1_scanner::HeadScanner;
 use super::h2_frames::{FrameTracker, GOAWAY_MAX};
 use super::unavailable;
 use super::websocket::SharedWs;
-use crate::net::{DrainStage, Stream};
+use crate::net::{CarriedCounters, DrainStage, Stream};
 
 const TRY_AGAIN_408: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -34,14 +34,26 @@ const TRY_AGAIN_408: &[u8] =
 pub(super) struct ConnIo {
     transport: Transport,
     shared: Arc<ConnShared>,
-    /// Read already, to find out which protocol it is.
+    /// Read already, to find out which protocol it is, and counted.
     prefix: Bytes,
+    /// Read by the old process, and not counted here.
+    carried: Option<Box<Carried>>,
+    /// It is another process's.
+    is_released: bool,
     heads: HeadScanner,
     /// For HTTP/2.
     frames: Option<Box<FrameTracker>>,
     goaway: GoawayProgress,
     final_bytes: &'static [u8],
     shutdown_step: ShutdownStep,
+}
+
+/// Bytes that came with a connection from the old process.
+struct Carried {
+    bytes: Bytes,
+    /// When the first of them was read there, and the last, in milliseconds.
+    began_ms: u64,
+    last_ms: u64,
 }
 
 /// Where the bytes go.
@@ -80,6 +92,8 @@ impl ConnIo {
             transport: Transport::Own(stream),
             shared,
             prefix: Bytes::new(),
+            carried: None,
+            is_released: false,
             heads: HeadScanner::default(),
             frames: None,
             goaway: GoawayProgress::Due,
@@ -89,8 +103,36 @@ impl ConnIo {
     }
 
     /// Puts bytes back in front of what is still to be read.
-    pub(super) fn unread(&mut self, prefix: Bytes) {
-        self.prefix = prefix;
+    pub(super) fn unread(&mut self, bytes: Bytes) {
+        self.prefix = if self.prefix.is_empty() {
+            bytes
+        } else {
+            [bytes, std::mem::take(&mut self.prefix)].concat().into()
+        };
+    }
+
+    /// What the old process has read comes before what is read here. It came in so many milliseconds ago, from the first
+    /// byte of a half head to the last one.
+    pub(super) fn carry(&mut self, bytes: Vec<u8>, counters: CarriedCounters) {
+        let now_ms = now_ms();
+        self.carried = (!bytes.is_empty()).then(|| {
+            Box::new(Carried {
+                bytes: bytes.into(),
+                began_ms: now_ms.saturating_sub(counters.head_ms),
+                last_ms: now_ms.saturating_sub(counters.idle_ms),
+            })
+        });
+    }
+
+    /// A copy of all that was read and not handled.
+    pub(super) fn all_unread(&self) -> Vec<u8> {
+        let carried = self.carried.as_ref();
+        [&self.prefix[..], carried.map_or(&[], |it| &it.bytes[..])].concat()
+    }
+
+    /// The connection is another process's: this one's copy is closed, and nothing is said.
+    pub(super) fn release(mut self) {
+        self.is_released = true;
     }
 
     /// The protocol is HTTP/2.
@@ -276,7 +318,14 @@ impl AsyncRead for ConnIo {
             let _ = this.send_goaway_max(cx);
         }
         let before = buf.filled().len();
-        ready!(this.stream(|stream| stream.poll_read(cx, buf)))?;
+        match &mut this.carried {
+            None => ready!(this.stream(|stream| stream.poll_read(cx, buf)))?,
+            Some(carried) => {
+                let count = carried.bytes.len().min(buf.remaining());
+                buf.put_slice(&carried.bytes[..count]);
+                carried.bytes.advance(count);
+            }
+        }
         let read = &buf.filled()[before..];
         if !read.is_empty() {
             let (heads, work) = match &mut this.frames {
@@ -293,6 +342,10 @@ impl AsyncRead for ConnIo {
                     .counters
                     .is_inside(now_ms(), frames.unfinished());
             }
+        }
+        if let Some(carried) = this.carried.take_if(|carried| carried.bytes.is_empty()) {
+            let counters = &this.shared.counters;
+            counters.head_was_carried(carried.began_ms, carried.last_ms);
         }
         Poll::Ready(Ok(()))
     }
@@ -394,6 +447,10 @@ impl AsyncWrite for ConnIo {
 
 impl Drop for ConnIo {
     fn drop(&mut self) {
+        if self.is_released {
+            self.shared.gone.store(true, Relaxed);
+            return;
+        }
         // Half a head ends in an error, after which hyper does not shut the connection down, and neither does it when the
         // connection is cut: so the final bytes are written here. It is short: if there is no room for it the client does not read anyway.
         let frames = self.frames.take().filter(|_| !self.is_writing_goaway());

@@ -72,6 +72,7 @@ fn input(lifetime: Lifetime) -> PolicyInput {
         idle_grace: Duration::ZERO,
         until_final_cutoff: Duration::MAX,
         lifetime,
+        has_successor: false,
     }
 }
 

@@ -116,11 +116,12 @@ where
         let (_, first) = (listener, Protocol::Detecting);
         let lifetimes = Lifetimes::new();
         Box::new(move |socket: SharedSocket| {
+            let age = socket.carried_counters().unwrap_or_default().age_ms;
             let shared = Arc::new(ConnShared::new(
                 Arc::clone(&server),
                 socket.clone(),
                 Arc::clone(&limits),
-                lifetimes.next(&limits, now_ms()),
+                lifetimes.next(&limits, now_ms().saturating_sub(age)),
                 first,
             ));
             let make = make.clone();

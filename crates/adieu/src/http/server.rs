@@ -7,7 +7,7 @@ use super::limits::Limits;
 use super::make_service::{HttpService, Serves, Start};
 use crate::component::{BoxFuture, launch};
 use crate::error::Error;
-use crate::net::{DrainCounts, Listener, Server};
+use crate::net::{DrainCounts, Kind, Listener, Server};
 use crate::report::ComponentKind;
 use crate::runtime::registrar::Registrar;
 use crate::runtime::stop::Stop;
@@ -68,6 +68,12 @@ impl<'app> HttpBuilder<'app> {
             limits.linger,
         );
         server.counts = Arc::clone(&self.counts);
+        #[cfg(feature = "tls")]
+        let is_plain = listener.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        let is_plain = true;
+        server.takes_moved = true;
+        server.moves = is_plain.then(|| (listener.name.to_string(), Kind::Http1));
         let server = Arc::new(server);
         let serve = start(Arc::clone(&server), limits, &listener);
         let stop = Stop::new(Arc::clone(&core));

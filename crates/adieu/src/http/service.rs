@@ -150,9 +150,9 @@ where
             shared.is_conversation(id);
         }
         let server = &shared.server;
-        let leaving = (server.drain_stage() >= DrainStage::Announced
-            || server.has_clients_waiting()
-            || shared.is_retired())
+        // One that moves to the new process stays open.
+        let stops = server.drain_stage() >= DrainStage::Announced && shared.successor().is_none();
+        let leaving = (stops || server.has_clients_waiting() || shared.is_retired())
             && *this.version < Version::HTTP_2
             && !shared.has_more();
         let upgrade = match &result {

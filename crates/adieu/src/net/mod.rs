@@ -8,6 +8,7 @@ mod acceptor;
 #[cfg(unix)]
 mod activation;
 mod bound;
+mod carried;
 mod close_listener;
 mod close_stats;
 mod connections;
@@ -26,6 +27,7 @@ mod listen;
     expect(dead_code, reason = "nothing is handed over between processes there")
 )]
 mod listeners;
+mod luggage;
 #[cfg_attr(unix, path = "os/unix.rs")]
 #[cfg_attr(windows, path = "os/windows.rs")]
 mod os;
@@ -43,10 +45,12 @@ mod tcp;
 mod tls;
 #[cfg(all(feature = "http", feature = "tls"))]
 mod tls_info;
+mod transfer;
 
 #[cfg(feature = "admin")]
 pub(crate) use acceptor::DescriptorReserve;
 pub use bound::BoundListener;
+pub use carried::Carried;
 #[cfg(feature = "admin")]
 pub(crate) use connections::DESCRIPTOR_WAIT;
 #[cfg(feature = "admin")]
@@ -66,6 +70,9 @@ pub use listen::{Listen, Listener};
 pub(crate) use listeners::ListenerFd;
 #[cfg(feature = "admin")]
 pub(crate) use listeners::SocketOwner;
+#[cfg(feature = "http")]
+pub(crate) use luggage::CarriedCounters;
+pub(crate) use luggage::Luggage;
 pub(crate) use os::inherited_fds_from_environment;
 #[cfg(feature = "admin")]
 pub(crate) use reserved_fd::ReservedFds;
@@ -83,3 +90,10 @@ pub(crate) use tls::Tls;
 pub(crate) use tls_info::GrpcTls;
 #[cfg(all(feature = "http", feature = "tls"))]
 pub use tls_info::TlsInfo;
+pub(crate) use transfer::Kind;
+#[cfg(fuzzing)]
+pub(crate) use transfer::check_any as check_moved_connection;
+#[cfg(target_os = "linux")]
+pub(crate) use transfer::pair as transfer_channel;
+#[cfg(feature = "http")]
+pub(crate) use transfer::{Successor, Turn};

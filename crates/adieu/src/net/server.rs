@@ -20,7 +20,9 @@ use super::connections::{ConnectionRegistry, ManagedConnection};
 use super::descriptor_budget::{DescriptorBudget, WaitingForDescriptor};
 use super::drain_counts::DrainCounts;
 use super::listen::{Listener, Listening};
+use super::luggage::Luggage;
 use super::socket::SharedSocket;
+use super::transfer::{ArrivalQueue, Kind, MoveStats, Successor, Turn};
 use crate::report::LostWork;
 use crate::runtime::extension::ComponentProbe;
 use crate::runtime::shared::{DriverMessage, ServiceShared};
@@ -97,6 +99,13 @@ pub(crate) struct Server {
     closed: Mutex<CloseStats>,
     /// What the stop has come to.
     pub(crate) counts: Arc<DrainCounts>,
+    /// What connections of its own kind are called where they move between processes; `None` if they cannot.
+    pub(crate) moves: Option<(String, Kind)>,
+    /// Whether it takes those that the old process has.
+    pub(crate) takes_moved: bool,
+    /// Where they go, looked for in the stop.
+    successor: OnceLock<Option<Arc<Successor>>>,
+    moved: Mutex<MoveStats>,
 }
 
 impl Server {
@@ -123,6 +132,10 @@ impl Server {
             is_full: AtomicBool::new(false),
             closed: Mutex::default(),
             counts: Arc::default(),
+            moves: None,
+            takes_moved: false,
+            successor: OnceLock::new(),
+            moved: Mutex::default(),
         }
     }
 
@@ -143,6 +156,45 @@ impl Server {
             self.closing.open();
         }
         self.connections.wake_all();
+    }
+
+    /// The new process, from the beginning of the stop on, if connections move to it.
+    pub(crate) fn successor(&self) -> Option<&Arc<Successor>> {
+        if self.drain_stage() == DrainStage::Serving {
+            return None;
+        }
+        // A stop after a hand-off begins when the new process is known.
+        let find = || self.core.transfer().successor_of(self.moves.as_ref()?);
+        let successor = self.successor.get_or_init(find).as_ref();
+        successor.filter(|successor| successor.is_open())
+    }
+
+    /// Offers a connection in this state to the new process. `true` says that it is that one's now; else it is this one's, as
+    /// before.
+    ///
+    /// Nothing in this process may read or write it meanwhile. Dropped half-way, the connection may be either's, and must
+    /// neither be used any more nor shut down.
+    pub(crate) async fn move_out(
+        &self,
+        turn: Turn,
+        socket: &SharedSocket,
+        luggage: Luggage,
+        state: &'static str,
+    ) -> bool {
+        let Some(moves) = &self.moves else {
+            return false;
+        };
+        let since = Instant::now();
+        let mut unanswered = Unanswered(Some(self));
+        let result = turn.offer(moves, socket, luggage).await;
+        unanswered.0 = None;
+        let is_moved = result.is_ok();
+        self.moved().count(state, since, result);
+        is_moved
+    }
+
+    fn moved(&self) -> MutexGuard<'_, MoveStats> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long connections may linger: a developer who presses Ctrl-C in a terminal does not want to wait for clients.
@@ -310,15 +362,24 @@ impl Server {
         let probe = ServerProbe(Arc::downgrade(&self));
         self.core
             .with_part(self.part, |part| part.probe = Some(Box::new(probe)));
+        let takes = self.moves.as_ref().filter(|_| self.takes_moved);
+        let server = Arc::downgrade(&self);
+        let note = move |note| {
+            if let Some(server) = server.upgrade() {
+                server.note(note);
+            }
+        };
+        let mut arrivals = self.core.transfer().arrivals(takes, note);
         if self.core.listeners().server_opened() {
             self.core.mailbox.push(DriverMessage::MayServe);
         }
         let mut last = tokio::time::Instant::now();
-        self.accept_until_stop(&listening, &stop, |socket| {
+        self.accept_until_stop(&listening, &mut arrivals, &stop, |socket| {
             last = tokio::time::Instant::now();
             serve(socket);
         })
         .await;
+        arrivals.rest(&mut serve).await;
         let begun = tokio::time::Instant::now();
         if let Some(deadline) = stop.deadline() {
             let left = deadline.saturating_duration_since(begun);
@@ -358,6 +419,7 @@ impl Server {
     async fn accept_until_stop(
         &self,
         listening: &Listening,
+        arrivals: &mut ArrivalQueue,
         stop: &Stop,
         mut serve: impl FnMut(SharedSocket),
     ) {
@@ -388,6 +450,8 @@ impl Server {
                     self.advance_stage(DrainStage::Announced);
                 }
                 () = changes, if held.is_some() => {}
+                // It had its place in the old process.
+                socket = arrivals.next() => serve(socket),
                 accepted = listening.accept(&NoReserve), if held.is_none() => match accepted {
                     Ok(socket) if exhausted.is_none() => serve(socket),
                     Ok(socket) => held = Some(socket),
@@ -454,6 +518,17 @@ impl Server {
     }
 }
 
+/// Counts a connection whose move was not over at the end of the drain.
+struct Unanswered<'server>(Option<&'server Server>);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(server) = self.0 {
+            server.moved().unanswered();
+        }
+    }
+}
+
 /// What keeps a connection waiting.
 #[derive(Clone, Copy)]
 enum Exhausted {
@@ -485,6 +560,13 @@ impl Drop for CloseStatsGuard<'_> {
         let closed = std::mem::take(&mut *self.0.closed());
         for note in closed.notes() {
             self.0.note(note);
+        }
+        if let Some(Some(successor)) = self.0.successor.get() {
+            for note in self.0.moved().notes(successor.pid()) {
+                self.0.note(note);
+            }
+        } else if let Some(why) = (self.0.moves.as_ref()).and(self.0.core.transfer().objection()) {
+            self.0.note(format!("no connection moved: {why}"));
         }
     }
 }

@@ -4,13 +4,16 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+#[cfg(feature = "http")]
+use super::luggage::CarriedCounters;
+use super::luggage::Luggage;
 use super::os::{LESS_MEANS_EMPTY, UnixStream};
 
 enum Socket {
@@ -26,6 +29,8 @@ struct Accepted {
     socket: Socket,
     /// The client's address, as the kernel gave it with the connection.
     peer: Option<SocketAddr>,
+    /// What came with it from the old process.
+    luggage: Mutex<Option<Box<Luggage>>>,
     /// What the TLS handshake has settled.
     #[cfg(all(feature = "http", feature = "tls"))]
     tls: std::sync::OnceLock<Box<super::TlsInfo>>,
@@ -33,9 +38,18 @@ struct Accepted {
 
 impl SharedSocket {
     fn new(socket: Socket, peer: Option<SocketAddr>) -> Self {
+        Self::with_luggage(socket, peer, None)
+    }
+
+    fn with_luggage(
+        socket: Socket,
+        peer: Option<SocketAddr>,
+        luggage: Option<Box<Luggage>>,
+    ) -> Self {
         Self(Arc::new(Accepted {
             socket,
             peer,
+            luggage: Mutex::new(luggage),
             #[cfg(all(feature = "http", feature = "tls"))]
             tls: std::sync::OnceLock::new(),
         }))
@@ -45,6 +59,51 @@ impl SharedSocket {
         // Answers are written whole; waiting to fill a packet only delays their end.
         let _ = stream.set_nodelay(true);
         Self::new(Socket::Tcp(stream), peer)
+    }
+}
+
+impl SharedSocket {
+    /// A connection that the old process had. An error closes this process's copy of it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn arrived(descriptor: super::os::Descriptor, luggage: Luggage) -> io::Result<Self> {
+        let socket = socket2::Socket::from(descriptor);
+        if socket.r#type()? != socket2::Type::STREAM || socket.is_listener()? {
+            return Err(io::Error::other("it is not a connection"));
+        }
+        socket.set_nonblocking(true)?;
+        let peer = luggage.peer;
+        let socket = if socket.domain()? == socket2::Domain::UNIX {
+            Socket::Unix(UnixStream::from_std(socket.into())?)
+        } else {
+            Socket::Tcp(TcpStream::from_std(socket.into())?)
+        };
+        Ok(Self::with_luggage(socket, peer, Some(Box::new(luggage))))
+    }
+
+    fn luggage(&self) -> MutexGuard<'_, Option<Box<Luggage>>> {
+        let luggage = self.0.luggage.lock();
+        luggage.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the connection has been through in the old process; nothing for one that this process has accepted.
+    #[cfg(feature = "http")]
+    pub(crate) fn carried_counters(&self) -> Option<CarriedCounters> {
+        self.luggage().as_ref().map(|luggage| luggage.counters)
+    }
+
+    /// What came with it, once: what was read there and handled nowhere comes before all that is read here.
+    pub(crate) fn take_luggage(&self) -> Option<Luggage> {
+        self.luggage().take().map(|luggage| *luggage)
+    }
+
+    /// The descriptor, for the new process.
+    #[cfg(target_os = "linux")]
+    pub(super) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        match &self.0.socket {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
     }
 }
 

@@ -17,7 +17,8 @@ use super::stall::Stall;
 use crate::component::{BoxFuture, Ending, launch};
 use crate::error::Error;
 use crate::net::{
-    Activity, DrainStage, Listener, ManagedConnection, Server, SharedSocket, Stream, WakerCell,
+    Activity, Carried, DrainStage, Kind, Listener, Luggage, ManagedConnection, Server,
+    SharedSocket, Stream, WakerCell,
 };
 use crate::report::ComponentKind;
 use crate::runtime::registrar::Registrar;
@@ -32,11 +33,13 @@ pub struct TcpBuilder<'app> {
     app: &'app mut Registrar,
     listener: Option<Listener>,
     handler: Handler,
+    adopter: Option<Adopter>,
     goodbye: Cow<'static, [u8]>,
     most: usize,
 }
 
 type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
+type Adopter = Arc<dyn Fn(Conn, Carried) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
 const PARTING: Duration = Duration::from_millis(200);
@@ -69,6 +72,7 @@ impl<'app> TcpBuilder<'app> {
             app,
             listener: Some(listener),
             handler,
+            adopter: None,
             goodbye: Cow::Borrowed(b""),
             most: 16_384,
         }
@@ -80,6 +84,52 @@ impl<'app> TcpBuilder<'app> {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         };
+        self
+    }
+
+    /// Takes the connections that a handler of the old process has given up with [`Conn::carry`], in a
+    /// [hand-off](https://github.com/adieu-rs/adieu/blob/main/docs/handoff.md). The connection is open, and its client
+    /// knows nothing of the hand-off. Without this such clients are told goodbye.
+    ///
+    /// A handler that does not understand the state returns an error; the client is then told goodbye. Listeners are the
+    /// same in both processes if they have the same name. Linux only.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// use adieu::net::{Carried, Conn};
+    /// use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    ///
+    /// async fn count(conn: Conn, mut lines: u64) -> adieu::Result {
+    ///     let mut conn = BufReader::new(conn);
+    ///     let mut line = String::new();
+    ///     while conn.read_line(&mut line).await? > 0 && line.ends_with('\n') {
+    ///         lines += 1;
+    ///         conn.write_all(format!("{lines}\n").as_bytes()).await?;
+    ///         line.clear();
+    ///     }
+    ///     // The client has hung up, or the service stops: half a line goes with the connection.
+    ///     let state = Carried::new("lines", 1, lines.to_string()).unread(line);
+    ///     Ok(conn.get_mut().carry(state)?)
+    /// }
+    ///
+    /// let counter = app.listen("counter", "127.0.0.1:0").await?;
+    /// app.tcp(counter, |conn| count(conn, 0))
+    ///     .adopt(async |conn, state| match (state.name(), state.version()) {
+    ///         ("lines", 1) => count(conn, std::str::from_utf8(state.bytes())?.parse()?).await,
+    ///         _ => Err("a state of another version".into()),
+    ///     });
+    /// # Ok(()) }
+    /// ```
+    pub fn adopt<F, Fut>(mut self, handler: F) -> Self
+    where
+        F: Fn(Conn, Carried) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Ending,
+    {
+        self.adopter = Some(Arc::new(move |conn, state| {
+            let work = handler(conn, state);
+            Box::pin(async move { work.await.into_result() })
+        }));
         self
     }
 
@@ -98,14 +148,19 @@ impl<'app> TcpBuilder<'app> {
             tls.reload_with(&core)?;
         }
         // Idle clients are told goodbye at once: there is nothing to linger for.
-        let server = Arc::new(Server::new(
-            Arc::clone(&core),
-            id,
-            place,
-            self.most,
-            Duration::ZERO,
-        ));
-        let (handler, goodbye) = (Arc::clone(&self.handler), std::mem::take(&mut self.goodbye));
+        let mut server = Server::new(Arc::clone(&core), id, place, self.most, Duration::ZERO);
+        #[cfg(feature = "tls")]
+        let is_plain = listener.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        let is_plain = true;
+        server.moves = is_plain.then(|| (listener.name.to_string(), Kind::Tcp));
+        server.takes_moved = self.adopter.is_some();
+        let server = Arc::new(server);
+        let handlers = Arc::new(Handlers {
+            handler: Arc::clone(&self.handler),
+            adopter: self.adopter.take(),
+            goodbye: std::mem::take(&mut self.goodbye),
+        });
         #[cfg(feature = "tls")]
         let tls = listener.tls.clone();
         let ours = Arc::clone(&server);
@@ -116,8 +171,7 @@ impl<'app> TcpBuilder<'app> {
                 waker: WakerCell::default(),
                 writer: WakerCell::default(),
             });
-            let (handler, goodbye, minded) =
-                (Arc::clone(&handler), goodbye.clone(), Arc::clone(&guest));
+            let (handlers, minded) = (Arc::clone(&handlers), Arc::clone(&guest));
             #[cfg(feature = "tls")]
             let tls = tls.clone();
             ours.spawn(guest, async move {
@@ -129,7 +183,7 @@ impl<'app> TcpBuilder<'app> {
                 #[cfg(not(feature = "tls"))]
                 let stream = io::Result::Ok(Stream::Plain(socket));
                 match stream {
-                    Ok(stream) => converse(minded, stream, &handler, &goodbye).await,
+                    Ok(stream) => converse(minded, stream, &handlers).await,
                     Err(_) => {
                         let who = || minded.socket.peer();
                         minded
@@ -156,6 +210,13 @@ impl Drop for TcpBuilder<'_> {
             self.app.misuse(error);
         }
     }
+}
+
+/// What a server does with its connections.
+struct Handlers {
+    handler: Handler,
+    adopter: Option<Adopter>,
+    goodbye: Cow<'static, [u8]>,
 }
 
 struct TcpConnection {
@@ -230,16 +291,21 @@ async fn in_time<T>(
 }
 
 /// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
-async fn converse(guest: Arc<TcpConnection>, stream: Stream, handler: &Handler, goodbye: &[u8]) {
+async fn converse(guest: Arc<TcpConnection>, stream: Stream, handlers: &Handlers) {
     let mut in_hand = InHand {
         guest: Arc::clone(&guest),
         began: std::time::Instant::now(),
         over: false,
     };
+    let luggage = guest.socket.take_luggage().unwrap_or_default();
     let stop = Stop::new(Arc::clone(&guest.server.core));
     let lender = Arc::default();
     let conn = Conn {
-        stream: Some(stream),
+        lent: Lent {
+            stream: Some(stream),
+            unread: luggage.unread,
+            carried: None,
+        },
         lender: Arc::clone(&lender),
         guest: Arc::clone(&guest),
         stop,
@@ -247,8 +313,15 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handler: &Handler, 
         owed: None,
         stall: None,
     };
-    let ended = handler(conn).await;
+    let is_adopted = luggage.state.is_some();
+    let work = match (luggage.state, &handlers.adopter) {
+        (Some(state), Some(adopter)) => adopter(conn, state.into()),
+        _ => (handlers.handler)(conn),
+    };
+    let ended = work.await;
     in_hand.over = true;
+    let is_refused = is_adopted && ended.is_err();
+    let has_failed = ended.is_err();
     if let Err(error) = ended {
         let peer = guest.socket.peer();
         guest.server.core.log_deferred(move || {
@@ -260,11 +333,18 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handler: &Handler, 
             }
         });
     }
-    let returned = lender.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(mut stream) = returned.filter(|_| guest.server.drain_stage() >= DrainStage::Lingering)
-    else {
+    let lent: Lent = std::mem::take(&mut *lender.lock().unwrap_or_else(PoisonError::into_inner));
+    let is_stopping = guest.server.drain_stage() >= DrainStage::Lingering;
+    let Some(mut stream) = lent.stream.filter(|_| is_stopping || is_refused) else {
         return;
     };
+    if let Some(carried) = lent.carried.filter(|_| !has_failed)
+        && matches!(stream, Stream::Plain(_))
+        && move_out(&guest, carried, &lent.unread).await
+    {
+        return;
+    }
+    let goodbye = &handlers.goodbye;
     // The client may be gone already, or may not care; nothing is lost by that.
     let goodbye = async {
         stream.write_all(goodbye).await?;
@@ -290,6 +370,39 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handler: &Handler, 
     let _ = tokio::time::timeout(in_time(PARTING), parting).await;
 }
 
+/// Gives a connection that its handler has left to the new process; says whether that has it now.
+///
+/// Dropped half-way, at the end of the drain, this process's copy is closed: the new process may have the connection.
+async fn move_out(guest: &TcpConnection, carried: Carried, unread: &[u8]) -> bool {
+    let server = &guest.server;
+    let Some(successor) = server.successor() else {
+        return false;
+    };
+    let Some(turn) = Arc::clone(successor).turn().await else {
+        return false;
+    };
+    let (state, read) = carried.into_parts();
+    let luggage = Luggage {
+        peer: guest.socket.peer_addr(),
+        unread: [&read, unread].concat(),
+        state: Some(state),
+        ..Luggage::default()
+    };
+    server
+        .move_out(turn, &guest.socket, luggage, "with a handler's state")
+        .await
+}
+
+/// What a connection goes back with when its handler drops it.
+#[derive(Default)]
+struct Lent {
+    stream: Option<Stream>,
+    /// Read by the old process, and to be read before anything else.
+    unread: Vec<u8>,
+    /// What the handler leaves to the new process.
+    carried: Option<Carried>,
+}
+
 /// A connection, as its handler sees it.
 ///
 /// When the service stops, reading goes on until everything the client had sent is read, and then ends as if
@@ -297,9 +410,9 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handler: &Handler, 
 /// pauses is read for half a second more, and no further than that once all it had sent before is read; writing to one
 /// that takes nothing for two seconds fails. One that wants to know has [`Conn::stop`].
 pub struct Conn {
-    stream: Option<Stream>,
-    /// Where the stream goes back to when the handler drops the connection, for the goodbye.
-    lender: Arc<Mutex<Option<Stream>>>,
+    lent: Lent,
+    /// Where it goes back to when the handler drops the connection: for the goodbye, or for the new process.
+    lender: Arc<Mutex<Lent>>,
     guest: Arc<TcpConnection>,
     stop: Stop,
     /// Who was last heard to listen.
@@ -333,6 +446,21 @@ impl Conn {
     #[must_use]
     pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
         self.guest.socket.local_addr()
+    }
+
+    /// Leaves the connection to the new process with this state, once the handler has returned: if a
+    /// [hand-off](https://github.com/adieu-rs/adieu/blob/main/docs/handoff.md) has stopped this one, and the new one
+    /// [adopts](TcpBuilder::adopt) connections of this listener. Else it ends as without this call. The last call counts.
+    ///
+    /// The handler calls it when it has finished what it had begun, such as after the end of reading. What it has read and
+    /// not handled goes into [`Carried::unread`]; what it has not read stays with the connection.
+    ///
+    /// # Errors
+    /// The state is too large: more than 64 KiB.
+    pub fn carry(&mut self, state: Carried) -> io::Result<()> {
+        state.check()?;
+        self.lent.carried = Some(state);
+        Ok(())
     }
 
     /// Registers the task that reads, which is nearly always the task of the last call.
@@ -384,13 +512,14 @@ impl Conn {
         }
         server.count_closed("with a stalled reader", false, || socket.peer());
         // Nor would it hear the goodbye.
-        self.stream = None;
+        self.lent.stream = None;
         let why = "the client does not read, and the service stops";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
-        self.stream
+        self.lent
+            .stream
             .as_mut()
             .map(Pin::new)
             .ok_or_else(|| io::ErrorKind::NotConnected.into())
@@ -399,7 +528,8 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        *self.lender.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
+        *self.lender.lock().unwrap_or_else(PoisonError::into_inner) =
+            std::mem::take(&mut self.lent);
     }
 }
 
@@ -409,6 +539,13 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let unread = &mut self.lent.unread;
+        if !unread.is_empty() {
+            let count = unread.len().min(buf.remaining());
+            buf.put_slice(&unread[..count]);
+            unread.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
         if self.has_read_enough() {
             return Poll::Ready(Ok(()));
         }

@@ -89,8 +89,9 @@ impl Systemd {
                             Saying::Mark(mark) => drop(mark.send(())),
                             #[cfg(all(feature = "net", target_os = "linux"))]
                             Saying::Barrier(end) => {
-                                let end = std::os::fd::AsFd::as_fd(&end);
-                                drop(sys::send_with_descriptor(&socket, b"BARRIER=1", end));
+                                use std::os::fd::AsFd;
+                                let (socket, end) = (socket.as_fd(), end.as_fd());
+                                drop(sys::send_message(socket, b"BARRIER=1", Some(end)));
                             }
                         }
                     }

@@ -1,4 +1,4 @@
-//! The system calls that the standard library lacks. The only place with `unsafe`, with `sys/signals.rs`.
+//! The system calls that the standard library lacks. The only place with `unsafe`, with `sys/signals.rs` and `sys/messages.rs`.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
@@ -105,7 +105,10 @@ pub(crate) fn receive(
 }
 
 /// The user that this process makes files as.
-#[cfg(all(unix, feature = "state"))]
+#[cfg(any(
+    all(unix, feature = "state"),
+    all(target_os = "linux", feature = "net")
+))]
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing, writes nothing, and always succeeds.
     unsafe { libc::geteuid() }
@@ -322,44 +325,6 @@ pub(crate) fn await_any_end(pid: u32) -> std::io::Result<()> {
     }
 }
 
-/// Sends a message together with a descriptor.
-#[cfg(all(target_os = "linux", feature = "net"))]
-pub(crate) fn send_with_descriptor(
-    socket: &std::os::unix::net::UnixDatagram,
-    text: &[u8],
-    descriptor: std::os::fd::BorrowedFd<'_>,
-) -> std::io::Result<()> {
-    use std::os::fd::AsRawFd;
-    const SIZE: libc::c_uint = size_of::<libc::c_int>() as libc::c_uint;
-    let mut part = libc::iovec {
-        iov_base: text.as_ptr().cast_mut().cast(),
-        iov_len: text.len(),
-    };
-    // Of the alignment that a header needs.
-    let mut control = [0_u64; 8];
-    // SAFETY: all that the message points to lives for the call; the buffer is larger than one header with one
-    // descriptor, so that the first header is inside of it.
-    let sent = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(SIZE) as _;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(SIZE) as _;
-        libc::CMSG_DATA(header)
-            .cast::<libc::c_int>()
-            .write_unaligned(descriptor.as_raw_fd());
-        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-    };
-    if sent == -1 {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(())
-}
-
 /// A child that does nothing. Killed and reaped when dropped, and killed by the kernel when the thread that made it ends.
 #[cfg(all(target_os = "linux", feature = "net"))]
 pub(crate) struct IdleChild(libc::pid_t);
@@ -431,8 +396,13 @@ pub(crate) fn watch_readable(
     unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }.map_err(Into::into)
 }
 
+#[cfg(all(target_os = "linux", feature = "net"))]
+mod messages;
 #[cfg(unix)]
 mod signals;
+
+#[cfg(all(target_os = "linux", feature = "net"))]
+pub(crate) use messages::{ReceivedMessage, receive_message, send_message};
 
 #[cfg(unix)]
 pub(crate) use signals::{

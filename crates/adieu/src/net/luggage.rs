@@ -1,0 +1,40 @@
+//! What a connection takes along to the new process, beside its socket.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of a program's state.
+pub(super) const MAX_STATE: usize = 64 * 1_024;
+
+/// The state of a handler: what it is, and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RawState {
+    pub(crate) name: String,
+    pub(crate) version: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// All of a connection but its socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Luggage {
+    pub(crate) counters: CarriedCounters,
+    /// The client's address, if it has one.
+    pub(crate) peer: Option<SocketAddr>,
+    /// Read from the socket, and seen by no handler.
+    pub(crate) unread: Vec<u8>,
+    pub(crate) state: Option<RawState>,
+}
+
+/// How long a connection has been there, and what it has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CarriedCounters {
+    /// Requests.
+    pub(crate) served: u32,
+    /// Since its accept.
+    pub(crate) age_ms: u64,
+    /// Since its last byte.
+    pub(crate) idle_ms: u64,
+    /// Since the first byte of the half head in `unread`.
+    pub(crate) head_ms: u64,
+}

@@ -1,0 +1,381 @@
+//! What the two processes say to each other about connections: one message each, with a bound on its size.
+
+use std::io;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::net::luggage::{CarriedCounters, Luggage, MAX_STATE, RawState};
+
+/// The most bytes that a client has sent and no handler has seen, as they travel with their connection.
+const MAX_UNREAD: usize = 64 * 1_024 + 8_192;
+/// The longest name of a listener, of a state, or reason of a refusal.
+const MAX_NAME: usize = 256;
+/// The most listeners that a new process can name.
+const MAX_SERVERS: usize = 256;
+/// No message is longer.
+pub(super) const MAX_MESSAGE: usize = 4 + MAX_HEAD + MAX_UNREAD + MAX_STATE;
+const MAX_HEAD: usize = 32 * 1_024;
+/// What an old and a new process have to agree on.
+const FORMAT: u32 = 1;
+
+/// What a connection is to the server that takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// HTTP/1 between two requests, without TLS.
+    Http1,
+    /// A handler of the program, without TLS, with its state.
+    Tcp,
+}
+
+/// What is said over the channel.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// From the new process, once: what it takes.
+    Hello(Hello),
+    /// From the old process, with the socket.
+    Offer(Offer),
+    /// From the new process: the connection is its own from here on.
+    Taken(u64),
+    /// From the new process: the connection stays with the old one.
+    Refused(u64, String),
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    format: u32,
+    pub(super) service: String,
+    /// Listeners by name.
+    pub(super) servers: Vec<(String, Kind)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) number: u64,
+    pub(super) server: String,
+    pub(super) kind: Kind,
+    pub(super) luggage: Luggage,
+}
+
+/// The first part of a message. Bytes of a client and of a program follow it as they are.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Head {
+    Hello(Hello),
+    Offer(OfferHead),
+    Taken { number: u64 },
+    Refused { number: u64, why: String },
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfferHead {
+    number: u64,
+    server: String,
+    kind: Kind,
+    counters: CarriedCounters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peer: Option<SocketAddr>,
+    unread: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<StateHead>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StateHead {
+    name: String,
+    version: u32,
+    size: usize,
+}
+
+/// A message that cannot be understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Torn {
+    /// The number of the offer, if that much of it can be read.
+    pub(super) number: Option<u64>,
+}
+
+impl Hello {
+    pub(super) fn new(service: &str, servers: Vec<(String, Kind)>) -> Self {
+        Self {
+            format: FORMAT,
+            service: service.to_owned(),
+            servers,
+        }
+    }
+
+    /// Why this process gives its connections to none that says this.
+    pub(super) fn objection(&self, service: &str) -> Option<String> {
+        if self.format != FORMAT {
+            let format = self.format;
+            return Some(format!(
+                "the new process moves connections in format {format}, this one in format {FORMAT}"
+            ));
+        }
+        (self.service != service).then(|| {
+            let other = crate::util::printable::name_of(self.service.chars());
+            format!("the new process is the service `{other}`, and this one `{service}`")
+        })
+    }
+}
+
+impl Message {
+    /// An error is too large to be sent.
+    pub(super) fn encode(self) -> io::Result<Vec<u8>> {
+        let (mut unread, mut bytes) = (Vec::new(), Vec::new());
+        let head = match self {
+            Self::Hello(hello) => Head::Hello(hello),
+            Self::Taken(number) => Head::Taken { number },
+            Self::Refused(number, why) => {
+                let why = why.chars().take(MAX_NAME / 4).collect();
+                Head::Refused { number, why }
+            }
+            Self::Offer(offer) => {
+                let Luggage {
+                    counters,
+                    peer,
+                    unread: pending,
+                    state,
+                } = offer.luggage;
+                unread = pending;
+                let state = state.map(|state| {
+                    bytes = state.bytes;
+                    StateHead {
+                        name: state.name,
+                        version: state.version,
+                        size: bytes.len(),
+                    }
+                });
+                Head::Offer(OfferHead {
+                    number: offer.number,
+                    server: offer.server,
+                    kind: offer.kind,
+                    counters,
+                    peer,
+                    unread: unread.len(),
+                    state,
+                })
+            }
+        };
+        let head = serde_json::to_vec(&head)?;
+        if head.len() > MAX_HEAD || unread.len() > MAX_UNREAD || bytes.len() > MAX_STATE {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is too large to move",
+            ));
+        }
+        let size = u32::try_from(head.len()).map_err(io::Error::other)?;
+        Ok([&size.to_le_bytes()[..], &head, &unread, &bytes].concat())
+    }
+
+    /// Reads a message back. Whatever is in it: no panic, and no more memory than it has bytes.
+    pub(super) fn decode(message: &[u8]) -> Result<Self, Torn> {
+        const TORN: Torn = Torn { number: None };
+        let (size, rest) = message.split_first_chunk::<4>().ok_or(TORN)?;
+        let size = usize::try_from(u32::from_le_bytes(*size)).map_err(|_| TORN)?;
+        let (head, rest) = rest.split_at_checked(size).ok_or(TORN)?;
+        let head: Head = serde_json::from_slice(head).map_err(|_| Torn {
+            number: number_in(head),
+        })?;
+        match head {
+            Head::Hello(hello) if rest.is_empty() && hello.servers.len() <= MAX_SERVERS => {
+                Ok(Self::Hello(hello))
+            }
+            Head::Taken { number } if rest.is_empty() => Ok(Self::Taken(number)),
+            Head::Refused { number, why } if rest.is_empty() && why.len() <= MAX_NAME => {
+                Ok(Self::Refused(number, why))
+            }
+            Head::Offer(offer) => {
+                let number = offer.number;
+                let torn = || Torn {
+                    number: Some(number),
+                };
+                Self::offer(offer, rest).ok_or_else(torn)
+            }
+            _ => Err(TORN),
+        }
+    }
+
+    fn offer(offer: OfferHead, rest: &[u8]) -> Option<Self> {
+        let state_size = offer.state.as_ref().map_or(0, |state| state.size);
+        let is_small = offer.unread <= MAX_UNREAD
+            && state_size <= MAX_STATE
+            && offer.server.len() <= MAX_NAME
+            && offer
+                .state
+                .as_ref()
+                .is_none_or(|it| it.name.len() <= MAX_NAME);
+        let (unread, state) = rest.split_at_checked(offer.unread).filter(|_| is_small)?;
+        if state.len() != state_size {
+            return None;
+        }
+        Some(Self::Offer(Offer {
+            number: offer.number,
+            server: offer.server,
+            kind: offer.kind,
+            luggage: Luggage {
+                counters: offer.counters,
+                peer: offer.peer,
+                unread: unread.to_vec(),
+                state: offer.state.map(|head| RawState {
+                    name: head.name,
+                    version: head.version,
+                    bytes: state.to_vec(),
+                }),
+            },
+        }))
+    }
+}
+
+/// The number of an offer of which a newer version says more than this one understands.
+fn number_in(head: &[u8]) -> Option<u64> {
+    let head: serde_json::Value = serde_json::from_slice(head).ok()?;
+    head.get("offer")?.get("number")?.as_u64()
+}
+
+/// Reads any bytes as a message. What is understood must survive being written and read again.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_any(bytes: &[u8]) {
+    let Ok(message) = Message::decode(bytes) else {
+        return;
+    };
+    let Ok(written) = message.encode() else {
+        return;
+    };
+    let read = Message::decode(&written).expect("what is written can be read");
+    assert_eq!(read.encode().expect("as before"), written);
+}
+
+/// Where the bytes of a client stand in an encoded offer, for tests that cut it.
+#[cfg(test)]
+fn head_range(message: &[u8]) -> std::ops::Range<usize> {
+    let size = u32::from_le_bytes(message[..4].try_into().expect("four bytes"));
+    4..4 + usize::try_from(size).expect("a size")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn offer() -> impl Strategy<Value = Offer> {
+        let state = (".{0,20}", any::<u32>(), any::<Vec<u8>>());
+        let state = state.prop_map(|(name, version, bytes)| RawState {
+            name,
+            version,
+            bytes,
+        });
+        let counters = any::<(u32, u64, u64, u64)>();
+        let peer = prop_oneof![
+            Just(None),
+            Just("127.0.0.1:80".parse().ok()),
+            Just("[::1]:9".parse().ok())
+        ];
+        (
+            any::<u64>(),
+            ".{0,20}",
+            any::<bool>(),
+            counters,
+            peer,
+            any::<Vec<u8>>(),
+            proptest::option::of(state),
+        )
+            .prop_map(|(number, server, is_http, counters, peer, unread, state)| {
+                let (served, age_ms, idle_ms, head_ms) = counters;
+                Offer {
+                    number,
+                    server,
+                    kind: if is_http { Kind::Http1 } else { Kind::Tcp },
+                    luggage: Luggage {
+                        counters: CarriedCounters {
+                            served,
+                            age_ms,
+                            idle_ms,
+                            head_ms,
+                        },
+                        peer,
+                        unread,
+                        state,
+                    },
+                }
+            })
+    }
+
+    fn copy(offer: &Offer) -> Offer {
+        Offer {
+            number: offer.number,
+            server: offer.server.clone(),
+            kind: offer.kind,
+            luggage: offer.luggage.clone(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_is_what_arrives(offer in offer()) {
+            let written = Message::Offer(copy(&offer)).encode().expect("it is small");
+            prop_assert_eq!(Message::decode(&written), Ok(Message::Offer(offer)));
+        }
+
+        /// However it is cut short or continued, no other connection comes out of it.
+        #[test]
+        fn a_torn_offer_is_an_error(offer in offer(), at in any::<prop::sample::Index>(), more in 1_usize..5) {
+            let mut written = Message::Offer(copy(&offer)).encode().expect("it is small");
+            let cut = at.index(written.len());
+            let torn = Message::decode(&written[..cut]).expect_err("it is cut");
+            let knows_number = cut >= head_range(&written).end;
+            prop_assert_eq!(torn.number, knows_number.then_some(offer.number));
+            written.extend(std::iter::repeat_n(b'x', more));
+            prop_assert_eq!(Message::decode(&written), Err(Torn { number: Some(offer.number) }));
+        }
+
+        #[test]
+        fn nonsense_is_an_error_and_no_panic(bytes in any::<Vec<u8>>()) {
+            check_any(&bytes);
+        }
+    }
+
+    #[test]
+    fn what_a_newer_version_offers_can_be_refused_by_its_number() {
+        let head =
+            br#"{"offer":{"number":7,"server":"api","kind":"quic","unread":0,"counters":{}}}"#;
+        let size = u32::try_from(head.len()).expect("a size");
+        let message = [&size.to_le_bytes()[..], head].concat();
+        assert_eq!(Message::decode(&message), Err(Torn { number: Some(7) }));
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_sent() {
+        let luggage = Luggage {
+            unread: vec![b'x'; MAX_UNREAD + 1],
+            ..Luggage::default()
+        };
+        let offer = Offer {
+            number: 1,
+            server: "api".to_owned(),
+            kind: Kind::Http1,
+            luggage,
+        };
+        let error = Message::Offer(offer).encode().expect_err("it is too large");
+        assert_eq!(error.to_string(), "it is too large to move");
+    }
+
+    #[test]
+    fn another_service_gets_nothing() {
+        let hello = Hello::new("web", Vec::new());
+        assert_eq!(hello.objection("web"), None);
+        assert_eq!(
+            hello.objection("shop").as_deref(),
+            Some("the new process is the service `web`, and this one `shop`")
+        );
+        let newer = Hello {
+            format: 2,
+            ..Hello::new("web", Vec::new())
+        };
+        assert_eq!(
+            newer.objection("web").as_deref(),
+            Some("the new process moves connections in format 2, this one in format 1")
+        );
+    }
+}
