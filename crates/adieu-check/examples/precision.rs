@@ -76,6 +76,7 @@ fn all(folder: &Path) -> std::io::Result<Vec<(String, Finding)>> {
             paths: vec![project.clone()],
             config: Config::default(),
             selection: Selection::default(),
+            budget: false,
         };
         let root = format!("{}/", project.display());
         for mut finding in check(&request, &|_, _| {}).findings {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use crate::budget::{self, Assembler, Budget};
 use crate::callgraph::{FileSummary, Modules};
 use crate::config::Config;
 use crate::deploy::{self, Manifest, Programs};
@@ -30,6 +31,8 @@ pub struct Request {
     pub config: Config,
     /// The rules that are on.
     pub selection: Selection,
+    /// Whether the worst-case shutdown times are computed; then only what is wrong with these is found.
+    pub budget: bool,
 }
 
 /// What a check found.
@@ -44,6 +47,8 @@ pub struct Outcome {
     pub missing: Vec<PathBuf>,
     /// How many files were read.
     pub files: usize,
+    /// The worst-case shutdown times, where they were asked for.
+    pub budgets: Vec<Budget>,
 }
 
 /// What one file turned into.
@@ -137,14 +142,31 @@ pub(crate) fn run(
     let mut notices = walked.notices;
     let programs = Programs::new(&pythons, &rusts, &crates);
     let deployed = deploy::findings(manifests, &request.config, &programs);
+    let mut budgets = Vec::new();
+    if request.budget {
+        let linker = python::linker(&pythons, &modules);
+        let mut assembler = Assembler::new(&request.config, &programs, &pythons, linker);
+        budgets = assembler.budgets(&deployed.launches);
+    }
     // Hundreds of thousands of small pieces to let go of, which nobody has to wait for.
     rayon::spawn(move || drop((pythons, rusts)));
     found.extend(deployed.findings);
     notices.extend(deployed.notices);
     ignores.extend(deployed.ignores);
 
+    if request.budget {
+        found.retain(|finding| finding.code.as_str().starts_with("ADX0"));
+        found.extend(budget::findings(&budgets));
+    }
+    // What is not looked for is not there to be ignored.
+    for (_, ignores) in &mut ignores {
+        ignores.retain(|ignore| ignore.is_for_budget() == request.budget);
+    }
     lower_what_stands_aside(request, &walked.files, &mut found);
-    lower_all_but_one_way(&mut found);
+    // Every stop is one of its own, whatever they share.
+    if !request.budget {
+        lower_all_but_one_way(&mut found);
+    }
     let findings = settle(request, found, ignores);
     notices.sort();
     notices.dedup();
@@ -153,6 +175,7 @@ pub(crate) fn run(
         notices,
         missing: walked.missing,
         files: total,
+        budgets,
     }
 }
 
@@ -272,7 +295,15 @@ fn read(
     match file.kind {
         Kind::Python => Read::Python(aside(
             role,
-            python::extract(&text, &file.shown, folder, id, modules, tests),
+            python::extract(
+                &text,
+                &file.shown,
+                folder,
+                id,
+                modules,
+                tests,
+                request.budget,
+            ),
         )),
         Kind::Rust => rust::extract(&text, &file.shown, crates, tests)
             .map_or(Read::Nothing, |summary| Read::Rust(aside(role, summary))),

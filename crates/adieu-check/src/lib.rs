@@ -14,6 +14,7 @@
 //! 5. [`report`] says it.
 
 mod baseline;
+mod budget;
 mod callgraph;
 mod check;
 mod config;
@@ -35,6 +36,7 @@ mod tree;
 mod walk;
 
 pub use baseline::{Baseline, BaselineError, BaselineFile};
+pub use budget::{Bound, Budget, Node, Origin, Patience, Shape, Verdict};
 pub use check::{Outcome, Request, check};
 pub use config::{Config, ConfigError};
 pub use finding::{Finding, Notice, Place, Step};

@@ -24,6 +24,22 @@ pub(crate) struct Ignore {
     removal: Option<Range<usize>>,
 }
 
+impl Ignore {
+    /// Whether it speaks of the budget of a stop alone, which is computed only where it is asked for.
+    pub(crate) fn is_for_budget(&self) -> bool {
+        let is_budget =
+            |rule: &&Rule| [rule::BUDGET_EXCEEDED, rule::BUDGET_WITHOUT_LIMIT].contains(&rule.code);
+        !self.rules.is_empty()
+            && self.rules.iter().all(|word| {
+                let mut meant = Rule::ALL
+                    .iter()
+                    .filter(|rule| rule::is_meant(rule, word))
+                    .peekable();
+                meant.peek().is_some() && meant.all(|rule| is_budget(&rule))
+            })
+    }
+}
+
 /// The ignores among the comments of a file.
 pub(crate) fn read_all(
     source: &str,

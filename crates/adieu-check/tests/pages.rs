@@ -31,8 +31,13 @@ fn bad_examples_are_found_and_good_ones_are_clean() {
         .iter()
         .filter(|rule| rule.code.as_str() != "ADX002")
     {
+        let codes = |project: &Project| match rule.code.as_str() {
+            // These are looked for only where they are asked for.
+            "ADD601" | "ADD602" => project.budget_codes(),
+            _ => project.codes(),
+        };
         let bad = project(rule.page, "Bad");
-        if !bad.codes().contains(&rule.code.as_str()) {
+        if !codes(&bad).contains(&rule.code.as_str()) {
             wrong.push(format!(
                 "{}: the bad example is not found, only:\n{}",
                 rule.code,
@@ -40,7 +45,7 @@ fn bad_examples_are_found_and_good_ones_are_clean() {
             ));
         }
         let good = project(rule.page, "Good");
-        if !good.codes().is_empty() {
+        if !codes(&good).is_empty() {
             wrong.push(format!(
                 "{}: the good example is not clean:\n{}",
                 rule.code,

@@ -24,13 +24,16 @@ mod modules;
 mod mro;
 pub(crate) mod path;
 mod reach;
+mod steps;
 mod summary;
 mod targets;
 
 pub(crate) use link::{Entity, Linker};
 pub(crate) use modules::{ModuleId, Modules};
 pub(crate) use reach::{Hop, Reach};
+pub(crate) use steps::{Length, Step, after_run};
 pub(crate) use summary::{
-    Call, CallFlags, Class, CodeGrace, FileSummary, FnFlags, Function, NameId, Symbol,
+    Call, CallFlags, Class, CodeGrace, CodeServer, FileSummary, FnFlags, Function, Hook, Moment,
+    NameId, Symbol, Timed,
 };
 pub(crate) use targets::{Leaf, Target, Targets, blocks, runs, spoken};

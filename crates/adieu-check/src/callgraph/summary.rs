@@ -7,6 +7,7 @@ use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::modules::ModuleId;
+use super::steps::Step;
 use crate::finding::{Finding, Place};
 use crate::fix::Fix;
 use crate::suppress::Ignore;
@@ -197,6 +198,8 @@ pub(crate) struct FileSummary {
     pub(crate) fixes: FxHashMap<Place, Fix>,
     pub(crate) ignores: Vec<Ignore>,
     pub(crate) facts: Facts,
+    /// What its functions do that takes time, by their index; empty where no budget is asked for.
+    pub(crate) timed: FxHashMap<u32, Timed>,
 }
 
 /// What a file says about the program it is part of.
@@ -214,6 +217,10 @@ pub(crate) struct Facts {
     pub(crate) serves: bool,
     /// Where the code says how long its stop may take.
     pub(crate) graces: Vec<CodeGrace>,
+    /// Servers that its code starts.
+    pub(crate) servers: Vec<CodeServer>,
+    /// What its code has a framework call while it stops.
+    pub(crate) hooks: Vec<Hook>,
     /// Asks whether it runs on Windows.
     pub(crate) is_for_windows: bool,
     /// Calls of `add_signal_handler` in a file that does not look where it runs.
@@ -232,6 +239,45 @@ pub(crate) struct CodeGrace {
     pub(crate) setting: &'static str,
 }
 
+/// What a function does that takes time, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Timed {
+    pub(crate) place: Place,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A server that code starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodeServer {
+    pub(crate) server: &'static str,
+    pub(crate) place: Place,
+}
+
+/// When a framework calls a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Moment {
+    /// The part of a lifespan behind its `yield`, or a shutdown event, once the requests have ended.
+    Lifespan,
+    /// Before the requests have ended.
+    OnShutdown,
+    /// Once they have.
+    OnCleanup,
+    /// When the interpreter ends.
+    AtExit,
+}
+
+/// A function that a framework calls while it stops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hook {
+    pub(crate) moment: Moment,
+    /// The path of the function.
+    pub(crate) path: Box<str>,
+    /// The function also runs at the start: only what stands behind its `yield` counts.
+    pub(crate) yields: bool,
+    pub(crate) place: Place,
+}
+
 impl FileSummary {
     pub(crate) fn new(path: Arc<str>, module: ModuleId) -> FileSummary {
         FileSummary {
@@ -247,6 +293,7 @@ impl FileSummary {
             fixes: FxHashMap::default(),
             ignores: Vec::new(),
             facts: Facts::default(),
+            timed: FxHashMap::default(),
         }
     }
 }

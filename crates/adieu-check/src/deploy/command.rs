@@ -212,7 +212,7 @@ pub(crate) fn time_limit(words: &[String]) -> Told {
 }
 
 /// What stands behind the first of some flags, if it is there.
-fn value_of<'w>(words: &'w [String], flags: &[&str]) -> Option<Option<&'w str>> {
+pub(crate) fn value_of<'w>(words: &'w [String], flags: &[&str]) -> Option<Option<&'w str>> {
     words.iter().enumerate().find_map(|(at, word)| {
         let (flag, value) = match word.split_once('=') {
             Some((flag, value)) => (flag, Some(value)),

@@ -1,9 +1,12 @@
 //! Compose files.
 
+use std::sync::Arc;
+
 use super::Reporter;
 use super::command;
 use super::image;
-use super::start::StopTime;
+use super::launch;
+use super::start::{Spot, StopTime, Variable};
 use super::yaml::Node;
 use crate::rule;
 
@@ -33,12 +36,14 @@ pub(crate) fn check(document: &Node, reporter: &mut Reporter<'_>) {
 fn check_service(name: &Node, service: &Node, reporter: &mut Reporter<'_>) {
     let said = name.text().unwrap_or("the service");
     let image = reporter.images.of_service(reporter.path, service);
-    let start = reporter.images.start(
+    let mut start = reporter.images.start(
         image.as_ref(),
         service.get("entrypoint").map(Node::words),
         service.get("command").map(Node::words),
-        environment(service),
+        environment(service, reporter.path),
     );
+    let told = service.get("command").or_else(|| service.get("entrypoint"));
+    start.at = start.at.or_else(|| Some(reporter.spot(told?.line)));
     let own = reporter.own(&start);
     grace(name, service, own.as_ref(), reporter);
     let mut words = service
@@ -72,9 +77,8 @@ fn check_service(name: &Node, service: &Node, reporter: &mut Reporter<'_>) {
         }
     }
     // What the image starts by itself is said of its Dockerfile.
-    let own_command = service.get("command").or_else(|| service.get("entrypoint"));
-    if let (Some(command), Some(wrapper)) = (own_command, command::wrapper(&start.words)) {
-        reporter.report_wrapper(command.line, &wrapper);
+    if let (Some(told), Some(wrapper)) = (told, command::wrapper(&start.words)) {
+        reporter.report_wrapper(told.line, &wrapper);
     }
     if let Some(signal) = service.get("stop_signal")
         && matches!(signal.text(), Some("SIGKILL" | "KILL" | "9"))
@@ -83,6 +87,18 @@ fn check_service(name: &Node, service: &Node, reporter: &mut Reporter<'_>) {
             signal.line,
             rule::STOP_SIGNAL,
             "SIGKILL cannot be handled: the program is cut off in the middle",
+        );
+    }
+    let period = service.get("stop_grace_period");
+    let period = period.map(|it| (it.text().and_then(command::seconds), reporter.spot(it.line)));
+    // The file that says it is the one to hold a stop against.
+    if period.is_some() || !reporter.images.is_said_elsewhere(reporter.path, said) {
+        reporter.launch(
+            said,
+            name.line,
+            start,
+            launch::compose(period, reporter.spot(name.line)),
+            None,
         );
     }
 }
@@ -127,20 +143,27 @@ fn grace(name: &Node, service: &Node, own: Option<&StopTime>, reporter: &mut Rep
 }
 
 /// The variables that a service sets.
-fn environment(service: &Node) -> Vec<(String, String)> {
+fn environment(service: &Node, path: &Arc<str>) -> Vec<Variable> {
     let Some(environment) = service.get("environment") else {
         return Vec::new();
     };
     let pairs = environment
         .entries()
         .iter()
-        .filter_map(|(name, value)| Some((name.text()?, value.text()?)));
-    let lines = environment
-        .items()
-        .iter()
-        .filter_map(|item| item.text()?.split_once('='));
+        .filter_map(|(name, value)| Some((name.text()?, value.text()?, name.line)));
+    let lines = environment.items().iter().filter_map(|item| {
+        let (name, value) = item.text()?.split_once('=')?;
+        Some((name, value, item.line))
+    });
     pairs
         .chain(lines)
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .map(|(name, value, line)| Variable {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            at: Some(Spot {
+                path: Arc::clone(path),
+                line,
+            }),
+        })
         .collect()
 }

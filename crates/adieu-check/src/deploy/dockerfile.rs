@@ -5,6 +5,7 @@ use super::command;
 use super::image;
 use super::shell;
 use super::stages::{self, Instruction};
+use super::start::{Spot, Variable};
 use crate::fix::{Applicability, Fix};
 use crate::rule;
 
@@ -77,22 +78,36 @@ impl Dockerfile {
         self.last("CMD").map(started).unwrap_or_default()
     }
 
+    /// The line with what it starts.
+    pub(crate) fn start_line(&self) -> Option<u32> {
+        let of = |name| self.last(name).map(|instruction| instruction.line);
+        of("CMD").or_else(|| of("ENTRYPOINT"))
+    }
+
     /// The variables it sets, the last first.
-    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+    pub(crate) fn variables(&self, path: &str) -> Vec<Variable> {
         let sets = self.instructions.iter().rev();
         sets.filter(|instruction| instruction.name == "ENV")
             .flat_map(|instruction| {
                 let words = command::split(&instruction.arguments);
+                let variable = |name: &str, value: &str| Variable {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                    at: Some(Spot {
+                        path: path.into(),
+                        line: instruction.line,
+                    }),
+                };
                 match words.as_slice() {
                     // The old form: `ENV NAME value`.
                     [name, value @ ..] if !name.contains('=') => {
-                        vec![(name.clone(), value.join(" "))]
+                        vec![variable(name, &value.join(" "))]
                     }
                     words => words
                         .iter()
                         .filter_map(|word| word.split_once('='))
-                        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                        .collect(),
+                        .map(|(name, value)| variable(name, value))
+                        .collect::<Vec<_>>(),
                 }
             })
             .collect()

@@ -9,7 +9,7 @@ use super::dockerfile::Dockerfile;
 use super::image;
 use super::programs::joined;
 use super::script::Script;
-use super::start::Start;
+use super::start::{Spot, Start, Variable};
 use super::yaml::Node;
 
 /// The Dockerfiles and start scripts of the project.
@@ -25,6 +25,7 @@ pub(crate) struct Images<'a> {
 /// A Dockerfile with its build context.
 #[derive(Debug, Clone)]
 pub(crate) struct Image<'a> {
+    path: &'a str,
     file: &'a Dockerfile,
     context: String,
 }
@@ -71,6 +72,7 @@ impl<'a> Images<'a> {
                 started,
             ];
             let image = Image {
+                path,
                 file,
                 context: folder.to_owned(),
             };
@@ -134,8 +136,23 @@ impl<'a> Images<'a> {
         let folder = compose.rsplit_once('/').map_or("", |(folder, _)| folder);
         let context = joined(folder, context);
         let path = joined(&context, name);
-        let file = self.dockerfiles.get(path.as_str())?;
-        Some(Image { file, context })
+        let (path, file) = self.dockerfiles.get_key_value(path.as_str())?;
+        Some(Image {
+            path,
+            file,
+            context,
+        })
+    }
+
+    /// A Dockerfile as an image of its own.
+    pub(crate) fn of_file(&self, path: &str) -> Option<Image<'a>> {
+        let (path, file) = self.dockerfiles.get_key_value(path)?;
+        let context = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Some(Image {
+            path,
+            file,
+            context: context.to_owned(),
+        })
     }
 
     /// What an image of this name is built from.
@@ -149,9 +166,10 @@ impl<'a> Images<'a> {
         image: Option<&Image<'a>>,
         entrypoint: Option<Vec<String>>,
         command: Option<Vec<String>>,
-        mut variables: Vec<(String, String)>,
+        mut variables: Vec<Variable>,
     ) -> Start {
         let overridden = entrypoint.is_some();
+        let of_image = image.filter(|_| !overridden && command.is_none());
         let mut words = match (entrypoint, image) {
             (Some(words), _) => words,
             (None, Some(image)) => image.file.entrypoint(),
@@ -165,13 +183,21 @@ impl<'a> Images<'a> {
         }
         variables.extend(
             image
-                .map(|image| image.file.variables())
+                .map(|image| image.file.variables(image.path))
                 .unwrap_or_default(),
         );
         let start = Start {
             words: command::unshelled(words),
+            // What a manifest starts itself stands there, and its reader knows the line.
+            at: of_image.and_then(|image| {
+                Some(Spot {
+                    path: image.path.into(),
+                    line: image.file.start_line()?,
+                })
+            }),
             variables,
             folder: image.map(|image| image.context.clone()),
+            dockerfile: image.map(|image| image.path.to_owned()),
             copies: image.map(|image| image.file.copies()).unwrap_or_default(),
         };
         self.through_script(start)
@@ -184,8 +210,18 @@ impl<'a> Images<'a> {
             return start;
         };
         let folder = start.folder.as_deref();
-        if let Some((_, script)) = self.script(folder, command::program(first)) {
-            start.words = command::unshelled(script.starts(arguments));
+        if let Some((path, script)) = self.script(folder, command::program(first)) {
+            let words = command::unshelled(script.starts(arguments));
+            // What it hands on was said where it was started.
+            if let Some(line) = script.start_line()
+                && !arguments.ends_with(&words)
+            {
+                start.at = Some(Spot {
+                    path: Arc::clone(path),
+                    line,
+                });
+            }
+            start.words = words;
         }
         start
     }

@@ -1,10 +1,14 @@
 //! Kubernetes manifests.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::Reporter;
 use super::command;
 use super::images::Image;
+use super::launch;
+use super::start::{Spot, Variable};
 use super::yaml::Node;
 use crate::rule;
 
@@ -179,14 +183,31 @@ fn grace(
     let Some(variables) = environment(container, reporter) else {
         return;
     };
-    let start = reporter.images.start(
+    let mut start = reporter.images.start(
         image(container, reporter).as_ref(),
         container.get("command").map(Node::words),
         container.get("args").map(Node::words),
         variables,
     );
+    let told = container.get("command").or_else(|| container.get("args"));
+    start.at = start.at.or_else(|| Some(reporter.spot(told?.line)));
     let own = reporter.own(&start);
-    let hook = container.at(&["lifecycle", "preStop"]).and_then(pre_stop);
+    let pre = container.at(&["lifecycle", "preStop"]);
+    let hook = pre.and_then(pre_stop);
+    let said = (given.is_some() || patched.is_some()).then(|| {
+        (
+            Some(total),
+            reporter.spot(given.map_or(container.line, |node| node.line)),
+        )
+    });
+    let before = pre.map(|pre| launch::before(hook, reporter.spot(pre.line)));
+    reporter.launch(
+        name,
+        container.line,
+        start.clone(),
+        launch::kubernetes(said, reporter.spot(container.line)),
+        before,
+    );
     let of_own = own.as_ref().map_or(0, |own| own.seconds);
     let needed = hook.unwrap_or(0).saturating_add(of_own);
     if needed == 0 || needed < total || needed == total && hook.is_none() {
@@ -238,7 +259,7 @@ fn wrapper(container: &Node, reporter: &mut Reporter<'_>) {
 
 /// The variables of a container; none when a map it takes them from is not known and might hold
 /// the one that counts.
-fn environment(container: &Node, reporter: &Reporter<'_>) -> Option<Vec<(String, String)>> {
+fn environment(container: &Node, reporter: &Reporter<'_>) -> Option<Vec<Variable>> {
     let mut variables = Vec::new();
     for variable in container.get("env").map(Node::items).unwrap_or_default() {
         let Some(name) = variable.get("name").and_then(Node::text) else {
@@ -252,7 +273,14 @@ fn environment(container: &Node, reporter: &Reporter<'_>) -> Option<Vec<(String,
         let value = variable.get("value").and_then(Node::text).or(of_map);
         // A question mark: said, but not here.
         let value = value.unwrap_or("?");
-        variables.push((name.to_owned(), value.to_owned()));
+        variables.push(Variable {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            at: Some(Spot {
+                path: Arc::clone(reporter.path),
+                line: variable.line,
+            }),
+        });
     }
     for source in container
         .get("envFrom")
@@ -263,7 +291,12 @@ fn environment(container: &Node, reporter: &Reporter<'_>) -> Option<Vec<(String,
         if let Some(name) = source.at(&["configMapRef", "name"]).and_then(Node::text) {
             for (name, value) in reporter.config_map(name)?.entries() {
                 if let (Some(name), Some(value)) = (name.text(), value.text()) {
-                    variables.push((name.to_owned(), value.to_owned()));
+                    // Which file the map stands in is not known here.
+                    variables.push(Variable {
+                        name: name.to_owned(),
+                        value: value.to_owned(),
+                        at: None,
+                    });
                 }
             }
         }

@@ -1,11 +1,12 @@
 //! Deployment: what stands between a signal and the program, and how long it waits.
 
-mod command;
+pub(crate) mod command;
 mod compose;
 mod dockerfile;
 mod image;
 mod images;
 mod kubernetes;
+mod launch;
 mod procfile;
 mod programs;
 mod script;
@@ -19,9 +20,11 @@ use std::sync::Arc;
 
 use images::Images;
 use kubernetes::{ConfigMaps, Patches};
-pub(crate) use programs::Programs;
-use start::{Start, StopTime};
+pub(crate) use launch::{Launch, said_at};
+pub(crate) use programs::{Programs, is_below};
+pub(crate) use start::{Spot, Start, StopTime};
 
+use crate::budget::{Node, Patience};
 use crate::config::Config;
 use crate::finding::{Finding, Notice, Place, Step};
 use crate::rule::{self, Code};
@@ -54,6 +57,8 @@ pub(crate) struct Deployed {
     pub(crate) findings: Vec<Finding>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) ignores: Vec<(Arc<str>, Vec<Ignore>)>,
+    /// What is started, and how long each is given to stop.
+    pub(crate) launches: Vec<Launch>,
 }
 
 /// Reads a file that may be a deployment file; nothing if it is none.
@@ -115,6 +120,7 @@ pub(crate) struct Reporter<'a> {
     project: &'a ProjectContext<'a>,
     images: &'a Images<'a>,
     findings: &'a mut Vec<Finding>,
+    launches: &'a mut Vec<Launch>,
 }
 
 /// What all deployment files of a project are read with.
@@ -175,6 +181,33 @@ impl Reporter<'_> {
         self.findings.last_mut()
     }
 
+    /// A line of the file at hand.
+    fn spot(&self, line: u32) -> Spot {
+        Spot {
+            path: Arc::clone(self.path),
+            line,
+        }
+    }
+
+    /// Notes a program that the file at hand starts.
+    fn launch(
+        &mut self,
+        name: &str,
+        line: u32,
+        start: Start,
+        patience: Patience,
+        before: Option<Node>,
+    ) {
+        let at = self.spot(line);
+        self.launches.push(Launch {
+            name: name.to_owned(),
+            at,
+            start,
+            patience,
+            before,
+        });
+    }
+
     /// How long what is started takes to stop, where that is known.
     fn own(&self, start: &Start) -> Option<StopTime> {
         start.own(self.project.grace, self.project.programs)
@@ -182,6 +215,32 @@ impl Reporter<'_> {
 
     fn config_map(&self, name: &str) -> Option<&yaml::Node> {
         self.project.maps.get(name).copied().flatten()
+    }
+}
+
+/// Images that no other file starts run under `docker run`, as far as the project says.
+fn plain_images(manifests: &[Manifest], images: &Images<'_>, launches: &mut Vec<Launch>) {
+    for manifest in manifests {
+        let Content::Dockerfile(file) = &manifest.content else {
+            continue;
+        };
+        let is_started = launches
+            .iter()
+            .any(|launch| launch.start.dockerfile.as_deref() == Some(&*manifest.path));
+        let (Some(line), false) = (file.start_line(), is_started) else {
+            continue;
+        };
+        let image = images.of_file(&manifest.path);
+        launches.push(Launch {
+            name: "the image".to_owned(),
+            at: Spot {
+                path: Arc::clone(&manifest.path),
+                line,
+            },
+            start: images.start(image.as_ref(), None, None, Vec::new()),
+            patience: launch::docker(),
+            before: None,
+        });
     }
 }
 
@@ -221,6 +280,7 @@ pub(crate) fn findings(
             project: &project,
             images: &images,
             findings: &mut deployed.findings,
+            launches: &mut deployed.launches,
         };
         match &manifest.content {
             Content::Dockerfile(file) => {
@@ -254,9 +314,11 @@ pub(crate) fn findings(
             project: &project,
             images: &images,
             findings: &mut deployed.findings,
+            launches: &mut deployed.launches,
         };
         script::check(script, &mut reporter);
     }
+    plain_images(&manifests, &images, &mut deployed.launches);
     for manifest in manifests {
         if !manifest.ignores.is_empty() {
             deployed.ignores.push((manifest.path, manifest.ignores));

@@ -5,6 +5,7 @@
 
 use super::Reporter;
 use super::command;
+use super::launch;
 use super::start::Start;
 use crate::rule;
 
@@ -47,7 +48,9 @@ pub(crate) fn check(processes: &[Process], reporter: &mut Reporter<'_>) {
         let Some(words) = command::started(&process.command) else {
             continue;
         };
+        let at = reporter.spot(process.line);
         let start = Start {
+            at: Some(at),
             folder: Some(folder.to_owned()),
             ..Start::of(words)
         };
@@ -61,5 +64,6 @@ pub(crate) fn check(processes: &[Process], reporter: &mut Reporter<'_>) {
             );
             reporter.report_grace(process.line, rule::SERVER_GRACE, message, Some(&own));
         }
+        reporter.launch(&process.name, process.line, start, launch::heroku(), None);
     }
 }

@@ -9,12 +9,16 @@ use rustc_hash::FxHashMap;
 
 use super::command;
 use super::start::Start;
-use crate::callgraph::{CodeGrace, FileSummary};
+use crate::callgraph::{CodeGrace, CodeServer, FileSummary};
 use crate::finding::Step;
+use crate::role::{self, Role};
 use crate::rust::Crates;
 
 /// What gunicorn takes when its settings do not say.
 const GUNICORN: u64 = 30;
+
+/// A server that the code of a program starts, with the file.
+type Served<'a> = (&'a FileSummary, CodeServer);
 
 /// A grace that code or settings give, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(crate) struct Programs<'a> {
     pythons: &'a [FileSummary],
     /// Programs of cargo packages, with the graces in their code and the files these stand in.
     binaries: FxHashMap<String, Vec<(&'a FileSummary, CodeGrace)>>,
+    /// The same, with the servers in their code.
+    served: FxHashMap<String, Vec<Served<'a>>>,
 }
 
 impl<'a> Programs<'a> {
@@ -39,16 +45,112 @@ impl<'a> Programs<'a> {
         crates: &Crates,
     ) -> Programs<'a> {
         let mut binaries: FxHashMap<String, Vec<(&FileSummary, CodeGrace)>> = FxHashMap::default();
+        let mut served: FxHashMap<String, Vec<Served<'_>>> = FxHashMap::default();
         for summary in rusts
             .iter()
-            .filter(|summary| !summary.facts.graces.is_empty())
+            .filter(|summary| !summary.facts.graces.is_empty() || !summary.facts.servers.is_empty())
         {
             if let Some(program) = crates.program(&summary.path) {
                 let graces = summary.facts.graces.iter().map(|grace| (summary, *grace));
+                let servers = summary
+                    .facts
+                    .servers
+                    .iter()
+                    .map(|server| (summary, *server));
+                served.entry(program.clone()).or_default().extend(servers);
                 binaries.entry(program).or_default().extend(graces);
             }
         }
-        Programs { pythons, binaries }
+        Programs {
+            pythons,
+            binaries,
+            served,
+        }
+    }
+
+    /// The Python file that a command runs.
+    pub(crate) fn code(&self, start: &Start) -> Option<&'a FileSummary> {
+        let words = command::inner(&start.words);
+        let (first, rest) = words.split_first()?;
+        is_python(command::program(first))
+            .then(|| self.python(start, rest))
+            .flatten()
+    }
+
+    /// The file of the application that a server is given as `package.module:name`.
+    pub(crate) fn application(&self, start: &Start) -> Option<&'a FileSummary> {
+        let words = command::inner(&start.words).iter().skip(1);
+        let mut named = words
+            .filter_map(|word| word.split_once(':'))
+            .filter(|(module, _)| {
+                !module.starts_with('-')
+                    && module
+                        .chars()
+                        .all(|c| c.is_alphanumeric() || c == '_' || c == '.')
+            });
+        named.find_map(|(module, _)| {
+            let path = module.replace('.', "/");
+            self.file(start, &format!("{path}.py"))
+                .or_else(|| self.file(start, &format!("{path}/__init__.py")))
+        })
+    }
+
+    /// The server in the Rust program that a command starts, where there is only one.
+    pub(crate) fn rust_server(&self, start: &Start) -> Option<Served<'a>> {
+        let words = command::inner(&start.words);
+        let name = start.before_copy(command::program(words.first()?));
+        match self.served.get(name)?.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// The servers of the Rust programs that start one.
+    pub(crate) fn rust_servers(&self) -> Vec<Served<'a>> {
+        let mut servers: Vec<Served<'a>> = Vec::new();
+        for served in self.served.values() {
+            if let [(summary, server)] = served.as_slice()
+                && role::of(&summary.path) == Role::Product
+            {
+                servers.push((summary, *server));
+            }
+        }
+        servers
+    }
+
+    /// What the settings of a server say that its command line names: the grace, or that it cannot be read.
+    pub(crate) fn said(&self, start: &Start, server: &str) -> Option<(Arc<str>, CodeGrace)> {
+        match self.grace(start) {
+            Some(Given {
+                seconds,
+                step: Some(step),
+                ..
+            }) => Some((
+                step.path,
+                CodeGrace {
+                    seconds: Some(seconds),
+                    place: step.place,
+                    server: "",
+                    setting: "",
+                },
+            )),
+            // The default.
+            Some(Given { step: None, .. }) => None,
+            None => {
+                let unclear = |summary: &'a FileSummary| {
+                    let mut graces = summary.facts.graces.iter();
+                    let grace = graces.find(|grace| grace.server == server)?;
+                    Some((
+                        Arc::clone(&summary.path),
+                        CodeGrace {
+                            seconds: None,
+                            ..*grace
+                        },
+                    ))
+                };
+                self.pythons.iter().find_map(unclear)
+            }
+        }
     }
 
     /// The grace that the started code gives itself.
@@ -230,7 +332,7 @@ fn ends_with(path: &str, tail: &str) -> bool {
         .is_some_and(|head| head.is_empty() || head.ends_with('/'))
 }
 
-fn is_below(path: &str, folder: &str) -> bool {
+pub(crate) fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty()
         || path
             .strip_prefix(folder)

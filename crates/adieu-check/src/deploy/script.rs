@@ -310,6 +310,14 @@ impl Script {
         })
     }
 
+    /// The line of the command it ends in.
+    pub(crate) fn start_line(&self) -> Option<u32> {
+        match &*self.ends {
+            [last] => Some(last.line),
+            _ => None,
+        }
+    }
+
     /// The command it ends in, with the arguments it was given; nothing where that hangs on a
     /// condition.
     pub(crate) fn starts(&self, arguments: &[String]) -> Vec<String> {

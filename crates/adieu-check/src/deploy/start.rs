@@ -1,17 +1,38 @@
 //! What a container, a unit or a line of a Procfile starts, and how long that takes to stop.
 
+use std::sync::Arc;
+
 use super::command::{self, Told};
 use super::programs::Programs;
 use crate::finding::Step;
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) path: Arc<str>,
+    pub(crate) line: u32,
+}
+
+/// A variable of the environment, and where it is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) at: Option<Spot>,
+}
 
 /// A command with its surroundings, as far as they are known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Start {
     pub(crate) words: Vec<String>,
+    /// Where the words stand.
+    pub(crate) at: Option<Spot>,
     /// The environment, the strongest first.
-    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) variables: Vec<Variable>,
     /// The folder of the project that its files come from.
     pub(crate) folder: Option<String>,
+    /// The Dockerfile of its image.
+    pub(crate) dockerfile: Option<String>,
     /// Names of files in the image, and what they were called where they were built.
     pub(crate) copies: Vec<(String, String)>,
 }
@@ -48,7 +69,7 @@ impl Start {
     pub(crate) fn stops_quickly(&self) -> bool {
         self.variables
             .iter()
-            .any(|(name, _)| name == "REMAP_SIGTERM")
+            .any(|variable| variable.name == "REMAP_SIGTERM")
     }
 
     /// The grace of what is started: its flags before its environment, what the project is set to
@@ -71,8 +92,8 @@ impl Start {
             Told::Unclear => return None,
             Told::Nothing => {}
         }
-        for (name, value) in &self.variables {
-            match command::grace_variable(name, value, server) {
+        for variable in &self.variables {
+            match command::grace_variable(&variable.name, &variable.value, server) {
                 Told::Seconds(seconds) => return Some(own(seconds)),
                 Told::Unclear => return None,
                 Told::Nothing => {}

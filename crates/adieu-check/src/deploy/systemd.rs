@@ -1,8 +1,12 @@
 //! systemd service units.
 
+use std::sync::Arc;
+
 use super::Reporter;
 use super::command;
-use super::start::Start;
+use super::launch;
+use super::start::{Spot, Start, StopTime, Variable};
+use crate::budget::Bound;
 use crate::rule;
 
 /// Shorter than this nothing drains.
@@ -58,14 +62,23 @@ impl UnitFile {
     }
 
     /// The variables it sets, the last first.
-    fn variables(&self) -> Vec<(String, String)> {
+    fn variables(&self, path: &Arc<str>) -> Vec<Variable> {
         let lines = self.entries.iter().rev();
         lines
             .filter(|(_, key, _)| key == "Environment")
-            .flat_map(|(_, _, value)| command::split(value))
-            .filter_map(|word| {
+            .flat_map(|(line, _, value)| {
+                command::split(value).into_iter().map(|word| (*line, word))
+            })
+            .filter_map(|(line, word)| {
                 let (name, value) = word.split_once('=')?;
-                Some((name.to_owned(), value.to_owned()))
+                Some(Variable {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                    at: Some(Spot {
+                        path: Arc::clone(path),
+                        line,
+                    }),
+                })
             })
             .collect()
     }
@@ -114,8 +127,10 @@ pub(crate) fn check(unit: &UnitFile, reporter: &mut Reporter<'_>) {
 }
 
 fn timeout(unit: &UnitFile, words: Vec<String>, reporter: &mut Reporter<'_>) {
+    let line = unit.last("ExecStart").map_or(1, |(line, _)| line);
     let start = Start {
-        variables: unit.variables(),
+        at: Some(reporter.spot(line)),
+        variables: unit.variables(reporter.path),
         ..Start::of(words)
     };
     let own = reporter.own(&start);
@@ -125,6 +140,29 @@ fn timeout(unit: &UnitFile, words: Vec<String>, reporter: &mut Reporter<'_>) {
     let set = unit
         .last("TimeoutStopSec")
         .or_else(|| unit.last("TimeoutSec"));
+    let patience = match set {
+        // It asks for more time while it stops.
+        Some((line, _)) if notifies && own.as_ref().is_some_and(StopTime::extends_itself) => {
+            Some((Bound::UNLIMITED, line))
+        }
+        Some((line, "0" | "infinity")) => Some((Bound::UNLIMITED, line)),
+        Some((line, value)) => {
+            let seconds = command::seconds(value);
+            Some((seconds.map_or(Bound::UNCLEAR, Bound::seconds), line))
+        }
+        None => None,
+    };
+    let patience = patience.map(|(bound, line)| (bound, reporter.spot(line)));
+    let name = command::program(reporter.path).to_owned();
+    if !start.words.is_empty() {
+        reporter.launch(
+            &name,
+            line,
+            start,
+            launch::systemd(patience, reporter.spot(line)),
+            None,
+        );
+    }
     let too_short = |given: u64| {
         own.as_ref()
             .filter(|own| given < own.seconds && !(notifies && own.extends_itself()))

@@ -17,6 +17,7 @@ impl<'a> Reader<'a, '_> {
         path.clear();
         let has_path = self.scopes.path_into(&call.func, &mut path);
         self.note_celery_update(call);
+        self.note_hook(call);
         self.note_asked(call);
         if has_path {
             self.note(call, &path);
@@ -239,6 +240,7 @@ impl<'a> Reader<'a, '_> {
             self.note_method(attribute.attr.as_str());
         }
         self.note_grace(call, path);
+        self.note_server(call, path);
         match path {
             "asyncio.get_running_loop" | "asyncio.current_task" | "asyncio._get_running_loop"
             | "sniffio.current_async_library" => {

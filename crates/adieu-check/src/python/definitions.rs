@@ -8,7 +8,7 @@ use super::bindings::{self, Owner, Scope};
 use super::extract::{Frame, Reader};
 use super::models::libraries;
 use super::{canonical, rules};
-use crate::callgraph::{Class, FnFlags, Function, Symbol, path};
+use crate::callgraph::{Class, FnFlags, Function, Symbol, Timed, path};
 use crate::role::TestCode;
 
 impl<'a> Reader<'a, '_> {
@@ -83,6 +83,14 @@ impl<'a> Reader<'a, '_> {
         let outer_with = std::mem::take(&mut self.with_depth);
         self.visit_body(&def.body);
         rules::on_function(self, def, index);
+        self.note_event(def, index);
+        if self.for_budget {
+            let timed = Timed {
+                place: self.place(&def.name),
+                steps: self.steps_of(def),
+            };
+            self.summary.timed.insert(index, timed);
+        }
         self.scopes.stack.pop();
         self.with_depth = outer_with;
         if let Some(frame) = self.frames.pop() {

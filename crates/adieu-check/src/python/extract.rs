@@ -32,6 +32,7 @@ pub(crate) fn extract(
     module: ModuleId,
     modules: &Modules,
     tests: TestCode,
+    for_budget: bool,
 ) -> FileSummary {
     let mut summary = FileSummary::new(Arc::clone(path), module);
     let too_deep = |mut summary: FileSummary| {
@@ -95,6 +96,7 @@ pub(crate) fn extract(
         frames: Vec::new(),
         is_test: tests == TestCode::WholeFile,
         tests,
+        for_budget,
         imports_asyncio: false,
         mentions_stop: memchr::memmem::find(source.as_bytes(), b".stop()").is_some(),
         mentions_wait_closed: memchr::memmem::find(source.as_bytes(), b"wait_closed").is_some(),
@@ -176,6 +178,8 @@ pub(crate) struct Reader<'a, 'm> {
     pub(crate) frames: Vec<Frame>,
     pub(crate) is_test: bool,
     pub(crate) tests: TestCode,
+    /// Whether what functions do that takes time is written down.
+    pub(super) for_budget: bool,
     pub(crate) imports_asyncio: bool,
     /// Words that some rules need: looked for once a file, not once a function.
     pub(crate) mentions_stop: bool,

@@ -7,15 +7,17 @@ mod definitions;
 mod extract;
 mod grace;
 mod guards;
+mod hooks;
 mod imports;
 mod models;
 mod paths;
 mod project;
 mod rules;
+mod stop;
 mod tidy;
 mod values;
 mod weight;
 
 pub(crate) use extract::extract;
-pub(crate) use project::findings;
+pub(crate) use project::{findings, linker};
 pub(crate) use tidy::tidy_imports;

@@ -28,9 +28,14 @@ struct Project<'a> {
     in_service: bool,
 }
 
+/// The tables to follow the paths of Python files.
+pub(crate) fn linker<'a>(summaries: &'a [FileSummary], modules: &'a Modules) -> Linker<'a> {
+    Linker::new(summaries, modules, canonical::canonicalize)
+}
+
 /// All findings that need more than one function.
 pub(crate) fn findings(summaries: &[FileSummary], modules: &Modules) -> Vec<Finding> {
-    let linker = Linker::new(summaries, modules, canonical::canonicalize);
+    let linker = linker(summaries, modules);
     let targets = Targets::resolve(&linker, summaries, blocking::blocking);
     let reach = Reach::new(&linker, &targets);
     let mut project = Project {

@@ -1,5 +1,6 @@
 //! How findings are written: for people, for programs, for code hosts.
 
+mod budget;
 mod causes;
 mod diff;
 mod fingerprint;
@@ -12,6 +13,7 @@ mod text;
 use std::fmt;
 use std::io::{self, Write};
 
+pub use budget::{budgets, budgets_json};
 pub use causes::Cause;
 pub use diff::diff;
 pub use plain::plain;

@@ -104,6 +104,8 @@ rules! {
     UNIT_TIMEOUT "ADD402" "unit-timeout" Error "TimeoutStopSec is shorter than the program's own grace"
     UNIT_NOTIFY "ADD403" "unit-notify" Warning "Type=notify for a program that never notifies"
     SERVER_GRACE "ADD501" "server-grace" Error "the server's own timeout contradicts the one around it"
+    BUDGET_EXCEEDED "ADD601" "budget-exceeded" Error "the stop takes longer in the worst case than the platform waits"
+    BUDGET_WITHOUT_LIMIT "ADD602" "budget-without-limit" Warning "something in the stop has no limit, so the platform may kill it"
     BLOCKING_SLEEP "ADP101" "blocking-sleep" Error "blocking sleep on the event loop"
     BLOCKING_HTTP "ADP102" "blocking-http" Error "blocking HTTP request on the event loop"
     BLOCKING_SUBPROCESS "ADP103" "blocking-subprocess" Error "blocking child process on the event loop"

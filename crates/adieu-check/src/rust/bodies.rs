@@ -9,7 +9,7 @@ use syn::{Block, Expr, ExprLoop, Local, Macro, Stmt, Token};
 
 use super::items::{self, Reader};
 use super::{grace, guards, models, select};
-use crate::callgraph::{Call, CallFlags, FnFlags, path};
+use crate::callgraph::{Call, CallFlags, CodeServer, FnFlags, path};
 use crate::finding::Finding;
 use crate::rule::{self, Code};
 
@@ -122,6 +122,18 @@ impl<'r, 'c> Body<'r, 'c> {
             starting: false,
         };
         read(&mut inner);
+    }
+
+    /// A server that the program starts, for the budget of its stop.
+    fn served(&mut self, server: &'static str, span: Span) {
+        if !self.is_test() {
+            let place = items::place(span);
+            self.reader
+                .summary
+                .facts
+                .servers
+                .push(CodeServer { server, place });
+        }
     }
 
     fn made_runtime(&mut self, path: &str, span: Span) {
@@ -279,6 +291,14 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 let flags = self.flags(&call.args);
                 if let Some(path) = self.reader.scopes.path(&call.func) {
                     self.made_runtime(&path, call.func.span());
+                    if path == "adieu.service" || path == "actix_web.HttpServer.new" {
+                        let server = if path.starts_with("adieu") {
+                            "adieu"
+                        } else {
+                            "actix-web"
+                        };
+                        self.served(server, call.func.span());
+                    }
                     // From here on there is another task.
                     self.starting &= !matches!(path.as_str(), "tokio.spawn" | "tokio.task.spawn");
                     if path == "std.process.exit" && self.is_async && !self.in_main() {
@@ -304,6 +324,9 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                             reader.summary.facts.graces.extend(grace);
                         }
                         let path = format!("{receiver}.{method}");
+                        if path == "axum.serve().with_graceful_shutdown" {
+                            self.served("axum::serve", call.method.span());
+                        }
                         self.made_runtime(&path, call.method.span());
                         self.add(&path, call.method.span(), flags);
                     }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use adieu_check::{Config, Finding, Outcome, Request, Selection, check, report};
+use adieu_check::{Budget, Config, Finding, Outcome, Request, check, report};
 use tempfile::TempDir;
 
 /// Files in a folder of their own.
@@ -68,9 +68,44 @@ impl Project {
         let request = Request {
             paths: vec![self.path()],
             config: self.config.clone(),
-            selection: Selection::default(),
+            ..Request::default()
         };
         check(&request, &|_, _| {})
+    }
+
+    /// The worst-case shutdown times, and what is wrong with them.
+    pub(crate) fn budgeted(&self) -> Outcome {
+        let request = Request {
+            paths: vec![self.path()],
+            config: self.config.clone(),
+            budget: true,
+            ..Request::default()
+        };
+        check(&request, &|_, _| {})
+    }
+
+    /// The worst-case shutdown times as people read them, with paths below the project.
+    pub(crate) fn budgets(&self) -> String {
+        let mut out = Vec::new();
+        report::budgets(&self.budgeted(), &mut out).expect("a report");
+        let text = String::from_utf8(out).expect("text");
+        text.replace(&format!("{}/", self.path().display()), "")
+    }
+
+    /// The codes of what is wrong with them.
+    pub(crate) fn budget_codes(&self) -> Vec<&'static str> {
+        let findings = self.budgeted().findings;
+        findings
+            .iter()
+            .map(|finding| finding.code.as_str())
+            .collect()
+    }
+
+    /// The only budget of the project.
+    pub(crate) fn budget(&self) -> Budget {
+        let mut budgets = self.budgeted().budgets;
+        assert_eq!(budgets.len(), 1, "{budgets:?}");
+        budgets.remove(0)
     }
 
     /// The findings as people read them, with paths below the project and without their severity.

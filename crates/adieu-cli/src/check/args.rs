@@ -45,6 +45,11 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) unsafe_fixes: bool,
 
+    /// Compute the worst-case shutdown time of every program that is started, with the place of each number, and hold it
+    /// against what its platform waits.
+    #[arg(long, conflicts_with_all = ["fix", "diff"])]
+    pub(crate) budget: bool,
+
     /// Explain a rule and exit.
     #[arg(long, value_name = "RULE")]
     pub(crate) explain: Option<String>,

@@ -67,6 +67,7 @@ fn check(args: &CheckArgs) -> ExitKind {
         paths: args.paths.clone(),
         config,
         selection,
+        budget: args.budget,
     };
     let mut outcome = look(&request);
     for path in &outcome.missing {
@@ -104,7 +105,11 @@ fn check(args: &CheckArgs) -> ExitKind {
     }
     let causes = outcome.causes(MANY);
     let hidden = outcome.leave_out_below(args.show.into());
-    print(&outcome, &causes, hidden, args.format.into());
+    if args.budget {
+        print_budgets(&outcome, args.format.into());
+    } else {
+        print(&outcome, &causes, hidden, args.format.into());
+    }
     if misused {
         ExitKind::Usage
     } else if outcome.findings.is_empty() {
@@ -249,6 +254,34 @@ fn count(number: usize, what: &str) -> String {
 const MANY: usize = 3;
 /// A list of causes longer than this is again a list of findings.
 const MOST_CAUSES: usize = 5;
+
+fn print_budgets(outcome: &Outcome, format: Format) {
+    let mut out = BufWriter::new(io::stdout().lock());
+    // A pipe closed early is the reader's choice; the exit code still tells.
+    let _ = match format {
+        Format::Text => report::budgets(outcome, &mut out),
+        Format::Json => report::budgets_json(outcome, &mut out),
+        other => report::write(outcome, other, &mut out),
+    }
+    .and_then(|()| out.flush());
+    if format == Format::Text {
+        if outcome.budgets.is_empty() {
+            output::note(
+                "nothing here starts a server or a worker that is known, so there is no shutdown time to compute",
+            );
+            return;
+        }
+        let wrong = outcome
+            .findings
+            .iter()
+            .filter(|it| it.code.as_str().starts_with("ADD6"));
+        output::note(format!(
+            "{} of {} may be killed before they have stopped",
+            wrong.count(),
+            count(outcome.budgets.len(), "program")
+        ));
+    }
+}
 
 fn print(outcome: &Outcome, causes: &[Cause], hidden: usize, format: Format) {
     let mut out = BufWriter::new(io::stdout().lock());

@@ -1,5 +1,6 @@
 //! `adieu check` as it is run: the real binary on real files.
 
+mod budget;
 mod hostile;
 mod links;
 mod repairs;

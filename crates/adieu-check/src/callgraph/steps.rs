@@ -1,0 +1,118 @@
+//! What a function does that takes time, in the order in which it does so: as much as a stop's budget needs of it.
+
+use crate::finding::Place;
+
+/// The most time something takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    Millis(u64),
+    /// Only running the program would tell.
+    Unclear,
+    /// As long as what it waits for.
+    Unlimited,
+}
+
+/// One thing that takes time, or leads to one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Takes this long at most.
+    Takes {
+        length: Length,
+        what: Box<str>,
+        place: Place,
+    },
+    /// Calls that: a function of the project, or of a library.
+    Calls {
+        path: Box<str>,
+        /// As it is written.
+        what: Box<str>,
+        /// The limit it is given among its arguments, in their order and by their names.
+        limits: Vec<(Option<Box<str>>, Length)>,
+        awaited: bool,
+        place: Place,
+    },
+    /// Is cut off at a limit.
+    Within {
+        limit: Length,
+        what: Box<str>,
+        place: Place,
+        inner: Vec<Step>,
+    },
+    /// A loop, with the number of its rounds where that is written down.
+    Times {
+        count: Option<u64>,
+        /// Ends by itself: nothing says that it waits for what may never come.
+        is_limited: bool,
+        what: Box<str>,
+        place: Place,
+        inner: Vec<Step>,
+    },
+    /// One of these.
+    OneOf(Vec<Vec<Step>>),
+    /// All of these at once.
+    Together { place: Place, parts: Vec<Vec<Step>> },
+    /// Here the program runs until it is stopped: a `yield` in a lifespan, a wait for the signal, a server.
+    Runs,
+}
+
+/// What follows where the program runs; nothing if it does not run there.
+pub(crate) fn after_run(steps: &[Step]) -> Option<Vec<Step>> {
+    let (at, inside) = steps
+        .iter()
+        .enumerate()
+        .find_map(|(at, step)| Some((at, inside(step)?)))?;
+    let rest = steps[at + 1..].iter().cloned();
+    Some(inside.into_iter().chain(rest).collect())
+}
+
+fn inside(step: &Step) -> Option<Vec<Step>> {
+    match step {
+        Step::Runs => Some(Vec::new()),
+        // The limit of a block counts from its beginning: it is over when the program is stopped.
+        Step::Within { inner, .. } | Step::Times { inner, .. } => after_run(inner),
+        Step::OneOf(ways) => {
+            let ways: Vec<Vec<Step>> = ways.iter().filter_map(|way| after_run(way)).collect();
+            match ways.len() {
+                0 => None,
+                _ => Some(vec![Step::OneOf(ways)]),
+            }
+        }
+        Step::Together { parts, .. } => parts.iter().find_map(|part| after_run(part)),
+        Step::Takes { .. } | Step::Calls { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Length, Step, after_run};
+    use crate::finding::Place;
+
+    fn takes(seconds: u64) -> Step {
+        Step::Takes {
+            length: Length::Millis(seconds * 1_000),
+            what: "sleep".into(),
+            place: Place::TOP,
+        }
+    }
+
+    #[test]
+    fn only_what_follows_the_run_belongs_to_the_stop() {
+        assert_eq!(after_run(&[takes(1)]), None);
+        assert_eq!(
+            after_run(&[takes(1), Step::Runs, takes(2)]),
+            Some(vec![takes(2)])
+        );
+        let either = Step::OneOf(vec![vec![takes(1)], vec![Step::Runs, takes(2)]]);
+        assert_eq!(
+            after_run(&[either, takes(3)]),
+            Some(vec![Step::OneOf(vec![vec![takes(2)]]), takes(3)])
+        );
+        let block = Step::Within {
+            limit: Length::Millis(5),
+            what: "timeout".into(),
+            place: Place::TOP,
+            inner: vec![Step::Runs, takes(2)],
+        };
+        assert_eq!(after_run(&[block]), Some(vec![takes(2)]));
+    }
+}
