@@ -9,7 +9,7 @@ use ruff_text_size::Ranged;
 use super::extract::Reader;
 use crate::callgraph::{Length, Step};
 
-/// Deeper code is not followed: it has no time-outs anyone could find.
+/// Deeper code is not followed: it has no timeouts anyone could find.
 const DEEPEST: u32 = 60;
 
 impl<'a> Reader<'a, '_> {
