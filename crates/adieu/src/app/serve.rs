@@ -19,7 +19,7 @@ use super::settings::Settings;
 use crate::component::BoxFuture;
 use crate::error::{Error, ErrorKind};
 use crate::http::{HttpBuilder, HttpService, Limits, Serves};
-use crate::net::{BoundListener, DrainCounts, Listener, OnListening};
+use crate::net::{BoundListener, DrainCounts, Listener, OnListening, ProxyProtocol};
 use crate::report::writer::PrintReport;
 use crate::report::{LostWork, Notice, Report};
 use crate::signal::AfterEnd;
@@ -70,6 +70,7 @@ where
         on_listening: None,
         #[cfg(feature = "tls")]
         tls: None,
+        proxies: None,
         place: Location::caller(),
     }
 }
@@ -97,6 +98,7 @@ pub struct Serve {
     on_listening: Option<OnListening>,
     #[cfg(feature = "tls")]
     tls: Option<(PathBuf, PathBuf)>,
+    proxies: Option<ProxyProtocol>,
     place: &'static Location<'static>,
 }
 
@@ -157,6 +159,13 @@ impl Serve {
         self
     }
 
+    /// Every connection begins with a PROXY header of a trusted proxy, as for
+    /// [`Listener::proxy_protocol`](crate::net::Listener::proxy_protocol).
+    pub fn proxy_protocol(mut self, proxies: ProxyProtocol) -> Self {
+        self.proxies = Some(proxies);
+        self
+    }
+
     /// Calls this with the address from the moment on at which clients are served.
     pub fn on_listening(mut self, tell: impl FnOnce(&str) + Send + 'static) -> Self {
         self.on_listening = Some(Box::new(tell));
@@ -194,7 +203,7 @@ impl Serve {
         let counts = Arc::new(DrainCounts::default());
         let counted = Arc::clone(&counts);
         let (listener, served, limits) = (self.listener, self.service, self.limits);
-        let (place, on_listening) = (self.place, self.on_listening);
+        let (place, on_listening, proxies) = (self.place, self.on_listening, self.proxies);
         #[cfg(feature = "tls")]
         let tls = self.tls;
         let setup = async move |app: &mut App| -> crate::Result {
@@ -202,6 +211,9 @@ impl Serve {
             #[cfg(feature = "tls")]
             if let Some((certificate, key)) = tls {
                 listener.speak_tls(&certificate, &key)?;
+            }
+            if let Some(proxies) = proxies {
+                listener = listener.proxy_protocol(proxies);
             }
             if let Some(tell) = on_listening {
                 listener = listener.on_listening(tell);

@@ -16,6 +16,8 @@ use crate::net::{CarriedCounters, DrainStage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Protocol {
+    /// A proxy has yet to say who its client is.
+    ProxyHeader,
     TlsHandshake,
     /// Waiting for enough bytes to tell HTTP/1 from HTTP/2.
     Detecting,
@@ -30,6 +32,7 @@ pub(super) enum Protocol {
 /// The state of a connection, as its limits and the report see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnState {
+    ProxyHeader,
     TlsHandshake,
     Silent,
     HalfHead,
@@ -141,6 +144,7 @@ impl ConnState {
     /// In words, after "connection".
     pub(super) const fn words(self) -> &'static str {
         match self {
+            Self::ProxyHeader => "without a whole PROXY header",
             Self::TlsHandshake => "in the TLS handshake",
             Self::Silent => "silent",
             Self::HalfHead => "with half a request head",
@@ -181,8 +185,11 @@ impl ConnCounters {
     }
 
     pub(super) fn protocol(&self) -> Protocol {
-        use Protocol::{AwaitingClose, Detecting, Http1, Http2, TlsHandshake, Upgraded, WebSocket};
+        use Protocol::{
+            AwaitingClose, Detecting, Http1, Http2, ProxyHeader, TlsHandshake, Upgraded, WebSocket,
+        };
         [
+            ProxyHeader,
             TlsHandshake,
             Detecting,
             Http1,
@@ -190,7 +197,7 @@ impl ConnCounters {
             WebSocket,
             Upgraded,
             AwaitingClose,
-        ][usize::from(self.protocol.load(Relaxed)).min(6)]
+        ][usize::from(self.protocol.load(Relaxed)).min(7)]
     }
 
     pub(super) fn enter(&self, protocol: Protocol, now_ms: u64) {
@@ -395,6 +402,7 @@ impl ConnCounters {
     pub(super) fn state(&self) -> ConnState {
         let protocol = self.protocol();
         match protocol {
+            Protocol::ProxyHeader => ConnState::ProxyHeader,
             Protocol::TlsHandshake => ConnState::TlsHandshake,
             Protocol::WebSocket => ConnState::WebSocket,
             Protocol::Upgraded => ConnState::Upgraded,
@@ -479,7 +487,9 @@ impl ConnCounters {
         };
         if input.stage < DrainStage::Lingering {
             let by_limit = match state {
-                ConnState::TlsHandshake => until(limits.handshake, since, CloseAction::Abort),
+                ConnState::ProxyHeader | ConnState::TlsHandshake => {
+                    until(limits.handshake, since, CloseAction::Abort)
+                }
                 ConnState::HalfHead | ConnState::IdleHttp2 if self.is_closing() && is_http2 => {
                     until(limits.patience, since, CloseAction::Abort)
                 }
@@ -536,9 +546,10 @@ impl ConnCounters {
                 quiet_for.min(input.closing_for),
                 CloseAction::Abort,
             ),
-            ConnState::TlsHandshake | ConnState::IdleHttp2 | ConnState::Upgraded => {
-                until(patience, input.closing_for, CloseAction::Abort)
-            }
+            ConnState::ProxyHeader
+            | ConnState::TlsHandshake
+            | ConnState::IdleHttp2
+            | ConnState::Upgraded => until(patience, input.closing_for, CloseAction::Abort),
         }
     }
 }

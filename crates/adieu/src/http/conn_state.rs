@@ -14,8 +14,8 @@ use super::lifetime::Lifetime;
 use super::limits::Limits;
 use super::websocket::SharedWs;
 use crate::net::{
-    Activity, CarriedCounters, DrainStage, ManagedConnection, Server, SharedSocket, Successor,
-    WakerCell,
+    Activity, CarriedCounters, DrainStage, Handshake, ManagedConnection, Server, SharedSocket,
+    Successor, WakerCell,
 };
 use crate::util::printable;
 use crate::util::sys;
@@ -102,9 +102,16 @@ impl ConnShared {
         socket: SharedSocket,
         limits: Arc<Limits>,
         lifetime: Lifetime,
-        first: Protocol,
+        handshake: &Handshake,
     ) -> Self {
         let now_ms = now_ms();
+        let first = if handshake.awaits_header(&socket) {
+            Protocol::ProxyHeader
+        } else if handshake.is_tls() {
+            Protocol::TlsHandshake
+        } else {
+            Protocol::Detecting
+        };
         let counters = ConnCounters::new(now_ms, first);
         let carried = socket.carried_counters();
         if let Some(carried) = carried {
@@ -118,7 +125,7 @@ impl ConnShared {
             lifetime,
             counters,
             is_offered: AtomicBool::new(false),
-            is_plain: first == Protocol::Detecting,
+            is_plain: !handshake.is_tls(),
             accepted: now_ms.saturating_sub(carried.age_ms),
             waker: WakerCell::default(),
             reader: WakerCell::default(),

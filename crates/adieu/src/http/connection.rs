@@ -23,7 +23,7 @@ use super::io::ConnIo;
 use super::service::RequestService;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
-use crate::net::{Luggage, SharedSocket, Stream, Turn};
+use crate::net::{Handshake, Luggage, SharedSocket, Stream, Turn};
 use crate::runtime::spawn;
 use crate::runtime::tracked::Tracked;
 use crate::tracking::task_registry::WorkKind;
@@ -39,7 +39,7 @@ const HYPER_HEAD_FIELDS: usize = 100;
 pub(super) async fn serve_connection<S, B, F>(
     shared: Arc<ConnShared>,
     socket: SharedSocket,
-    #[cfg(feature = "tls")] tls: Option<crate::net::Tls>,
+    handshake: Handshake,
     make: impl Fn(&Arc<ConnShared>) -> F,
 ) where
     F: Future<Output = Result<S, BoxError>>,
@@ -55,17 +55,14 @@ pub(super) async fn serve_connection<S, B, F>(
         is_over: false,
     };
     // Made here and not handed in: a future that is handed in to be awaited takes its room twice, for every connection.
-    #[cfg(feature = "tls")]
-    run_protocol(shared, socket, tls, make).await;
-    #[cfg(not(feature = "tls"))]
-    run_protocol(shared, socket, make).await;
+    run_protocol(shared, socket, handshake, make).await;
     hold.is_over = true;
 }
 
 async fn run_protocol<S, B, F>(
     shared: Arc<ConnShared>,
     socket: SharedSocket,
-    #[cfg(feature = "tls")] tls: Option<crate::net::Tls>,
+    handshake: Handshake,
     make: impl Fn(&Arc<ConnShared>) -> F,
 ) where
     F: Future<Output = Result<S, BoxError>>,
@@ -77,22 +74,28 @@ async fn run_protocol<S, B, F>(
     B::Error: Into<BoxError>,
 {
     let mut driver = ConnDriver::new(Arc::clone(&shared));
-    #[cfg(feature = "tls")]
-    let (stream, agreed) = match tls {
-        None => (Stream::Plain(socket), None),
-        Some(tls) => match driver.drive(pin!(tls.accept(socket)), |_| {}).await {
-            Some(Ok(stream)) => {
-                if let Some(tls) = stream.tls_info() {
-                    shared.socket.set_tls(tls);
-                }
-                let agreed = stream.agreed_on_http2();
-                (stream, agreed)
-            }
+    if shared.counters.protocol() == Protocol::ProxyHeader {
+        let header = handshake.read_header(&socket);
+        match driver.drive(pin!(header), |_| {}).await {
+            Some(Ok(())) => {}
+            Some(Err(refusal)) => return shared.server.count_refused(&refusal, &socket),
+            None => return,
+        }
+    }
+    let stream = if handshake.is_tls() {
+        shared.counters.enter(Protocol::TlsHandshake, now_ms());
+        match driver.drive(pin!(handshake.secure(socket)), |_| {}).await {
+            Some(Ok(stream)) => stream,
             _ => return,
-        },
+        }
+    } else {
+        Stream::Plain(socket)
     };
-    #[cfg(not(feature = "tls"))]
-    let (stream, agreed) = (Stream::Plain(socket), None);
+    #[cfg(feature = "tls")]
+    if let Some(tls) = stream.tls_info() {
+        shared.socket.set_tls(tls);
+    }
+    let agreed = stream.agreed_on_http2();
     shared.counters.enter(Protocol::Detecting, now_ms());
     let mut io = ConnIo::new(stream, Arc::clone(&shared));
     if let Some(luggage) = shared.socket.take_luggage() {
@@ -399,7 +402,10 @@ impl ConnDriver {
         let state = self.shared.counters.state();
         if !matches!(
             state,
-            ConnState::TlsHandshake | ConnState::HalfHead | ConnState::IdleHttp2
+            ConnState::ProxyHeader
+                | ConnState::TlsHandshake
+                | ConnState::HalfHead
+                | ConnState::IdleHttp2
         ) {
             return false;
         }

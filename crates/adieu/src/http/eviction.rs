@@ -37,9 +37,10 @@ impl ConnCounters {
         let since = |then: &AtomicU64| now_ms.saturating_sub(then.load(Relaxed));
         match self.state() {
             _ if self.is_closing() => None,
-            ConnState::TlsHandshake | ConnState::Silent | ConnState::HalfHead => {
-                Some(since(&self.since).saturating_mul(10))
-            }
+            ConnState::ProxyHeader
+            | ConnState::TlsHandshake
+            | ConnState::Silent
+            | ConnState::HalfHead => Some(since(&self.since).saturating_mul(10)),
             ConnState::IdleHttp2 if !self.has_served() => {
                 Some(since(&self.progress).saturating_mul(10))
             }
@@ -54,7 +55,9 @@ impl ConnCounters {
             ConnState::HalfHead if self.protocol() == Protocol::Http2 => Some(CloseAction::Abort),
             ConnState::Silent | ConnState::HalfHead | ConnState::Idle => Some(CloseAction::Close),
             // With a GOAWAY that says which stream was the last.
-            ConnState::TlsHandshake | ConnState::IdleHttp2 => Some(CloseAction::Abort),
+            ConnState::ProxyHeader | ConnState::TlsHandshake | ConnState::IdleHttp2 => {
+                Some(CloseAction::Abort)
+            }
             _ => None,
         }
     }

@@ -125,7 +125,9 @@ impl ConnCounters {
             ConnState::Silent | ConnState::Idle | ConnState::IdleHttp2
         );
         let end = match state {
-            ConnState::TlsHandshake | ConnState::AwaitingClose => return CloseAction::Wait(None),
+            ConnState::ProxyHeader | ConnState::TlsHandshake | ConnState::AwaitingClose => {
+                return CloseAction::Wait(None);
+            }
             // Told already; the close has its own limit.
             _ if is_idle && is_http2 && self.is_closing() => return CloseAction::Wait(None),
             ConnState::WebSocket if self.closes_websocket() => {

@@ -55,7 +55,7 @@ limits! {
     /// none is idle, it waits until one is, or ends. 16,384, or seven eighths of the file descriptors that are free when
     /// the service begins to listen, if that is less.
     connections: usize = 16_384;
-    /// From the accept to the end of the TLS handshake. 10 s.
+    /// From the accept to the end of the PROXY header, if there is to be one, and of the TLS handshake. 10 s.
     handshake: Duration = Duration::from_secs(10);
     /// From the first byte of a request to the end of its head, however many bytes of it come; also for the first byte of
     /// the first request. 30 s.

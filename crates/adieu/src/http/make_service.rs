@@ -8,7 +8,6 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::body::RequestBody;
-use super::close_policy::Protocol;
 use super::conn_state::{ConnShared, now_ms};
 use super::connection;
 use super::lifetime::Lifetimes;
@@ -106,14 +105,7 @@ where
     F: Future<Output = Result<S, BoxError>> + Send + 'static,
 {
     Serves(Box::new(move |server, limits, listener| {
-        #[cfg(feature = "tls")]
-        let tls = listener.tls.clone();
-        #[cfg(feature = "tls")]
-        let first = tls
-            .as_ref()
-            .map_or(Protocol::Detecting, |_| Protocol::TlsHandshake);
-        #[cfg(not(feature = "tls"))]
-        let (_, first) = (listener, Protocol::Detecting);
+        let handshake = listener.handshake.clone();
         let lifetimes = Lifetimes::new();
         Box::new(move |socket: SharedSocket| {
             let age = socket.carried_counters().unwrap_or_default().age_ms;
@@ -122,13 +114,11 @@ where
                 socket.clone(),
                 Arc::clone(&limits),
                 lifetimes.next(&limits, now_ms().saturating_sub(age)),
-                first,
+                &handshake,
             ));
             let make = make.clone();
-            #[cfg(feature = "tls")]
-            let work = connection::serve_connection(Arc::clone(&shared), socket, tls.clone(), make);
-            #[cfg(not(feature = "tls"))]
-            let work = connection::serve_connection(Arc::clone(&shared), socket, make);
+            let handshake = handshake.clone();
+            let work = connection::serve_connection(Arc::clone(&shared), socket, handshake, make);
             server.spawn(shared, work);
         })
     }))

@@ -70,6 +70,16 @@ impl Peer {
         }
     }
 
+    /// The address of the proxy whose [PROXY header](crate::net::Listener::proxy_protocol) has the client's address; `None` for
+    /// a client that has connected by itself.
+    #[must_use]
+    pub fn proxy_addr(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Source::Connection(connection) => connection.socket.proxy_addr(),
+            Source::Made(_) => None,
+        }
+    }
+
     /// The address that the client has connected to; `None` for a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {

@@ -55,10 +55,7 @@ impl<'app> HttpBuilder<'app> {
         let core = Arc::clone(&self.app.core);
         let place: &'static Location<'static> = listener.place;
         let id = core.register(listener.name.clone(), ComponentKind::Http, place, None)?;
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &listener.tls {
-            tls.reload_with(&core)?;
-        }
+        listener.handshake.reload_with(&core)?;
         let limits = Arc::new(self.limits.clone());
         let mut server = Server::new(
             Arc::clone(&core),
@@ -68,12 +65,9 @@ impl<'app> HttpBuilder<'app> {
             limits.linger,
         );
         server.counts = Arc::clone(&self.counts);
-        #[cfg(feature = "tls")]
-        let is_plain = listener.tls.is_none();
-        #[cfg(not(feature = "tls"))]
-        let is_plain = true;
         server.takes_moved = true;
-        server.moves = is_plain.then(|| (listener.name.to_string(), Kind::Http1));
+        server.moves =
+            (!listener.handshake.is_tls()).then(|| (listener.name.to_string(), Kind::Http1));
         let server = Arc::new(server);
         let serve = start(Arc::clone(&server), limits, &listener);
         let stop = Stop::new(Arc::clone(&core));

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 const MAX_NAMED_IDLE: usize = 3;
 /// So many of all others together: no client must be able to fill the report.
 const MAX_NAMED_BUSY: usize = 100;
-/// No descriptor for this one, and none for the next: so long it is the same shortage, though one was free in between.
+/// No descriptor for this one, and none for the next: so long it is the same shortage, though one was free in between. The same
+/// for connections that are refused.
 const SAME_SHORTAGE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -21,6 +22,8 @@ pub(super) struct CloseStats {
     descriptors: Shortage,
     /// All places were taken.
     places: Shortage,
+    /// Connections were closed before their first byte was handled.
+    refusals: Shortage,
 }
 
 /// How often there was too little of something.
@@ -63,6 +66,11 @@ impl CloseStats {
     /// All places are taken, and a client waits for one. Whether this is a new shortage.
     pub(super) fn is_full(&mut self) -> bool {
         self.places.is_new()
+    }
+
+    /// A connection is refused. Whether it is the first for a while.
+    pub(super) fn refuses(&mut self) -> bool {
+        self.refusals.is_new()
     }
 
     pub(super) fn before_the_stop(&mut self, state: &'static str) {

@@ -17,10 +17,12 @@ use tokio::net::TcpListener;
 use super::acceptor::{Acceptor, DescriptorReserve};
 use super::bound::{self, BoundListener};
 use super::close_listener;
+use super::handshake::Handshake;
 use super::inherited::{ClaimKind, ListenAddress, Origin, address_of};
 use super::listeners::ListenerRegistration;
 use super::os::{self, StartLock, UnixListener};
 use super::port_owner;
+use super::proxy_protocol::ProxyProtocol;
 use super::socket::SharedSocket;
 use crate::error::{Error, ErrorKind};
 use crate::report::Notice;
@@ -124,8 +126,11 @@ impl Listen {
             registration,
             bound,
             starting,
-            #[cfg(feature = "tls")]
-            tls,
+            handshake: Handshake {
+                proxy: None,
+                #[cfg(feature = "tls")]
+                tls,
+            },
             place: self.place,
             on_listening: None,
         })
@@ -177,8 +182,7 @@ pub struct Listener {
     /// Until the socket listens other processes cannot tell it from one that was left behind. After the file is removed, if it never
     /// comes to that.
     starting: Option<StartLock>,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<super::Tls>,
+    pub(crate) handshake: Handshake,
     pub(crate) place: &'static Location<'static>,
     on_listening: Option<OnListening>,
 }
@@ -246,8 +250,7 @@ impl Listener {
             name,
             bound,
             starting: None,
-            #[cfg(feature = "tls")]
-            tls: None,
+            handshake: Handshake::default(),
             place,
             on_listening: None,
         })
@@ -261,8 +264,26 @@ impl Listener {
         key: &std::path::Path,
     ) -> Result<(), Error> {
         let name = Arc::from(&*self.name);
-        self.tls = Some(super::Tls::load(&name, certificate, key)?);
+        self.handshake.tls = Some(super::Tls::load(&name, certificate, key)?);
         Ok(())
+    }
+
+    /// Every connection begins with a header that has the client's address, from a proxy that this trusts: it is the one
+    /// that [`Peer`](crate::http::Peer), axum's `ConnectInfo` and [`Conn::peer_addr`](super::Conn::peer_addr) give. The
+    /// header comes before TLS, and has the time of the handshake.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// use adieu::net::ProxyProtocol;
+    ///
+    /// let api = app.listen("api", "127.0.0.1:0").await?;
+    /// let api = api.proxy_protocol(ProxyProtocol::trusting(["10.0.0.0/8"])?);
+    /// # app.tcp(api, |_conn| async {});
+    /// # Ok(()) }
+    /// ```
+    pub fn proxy_protocol(mut self, proxies: ProxyProtocol) -> Self {
+        self.handshake.proxy = Some(Arc::new(proxies));
+        self
     }
 
     /// The address, with the port that the system has chosen if 0 was asked for. `None` for a Unix socket.

@@ -14,6 +14,7 @@ mod close_stats;
 mod connections;
 mod descriptor_budget;
 mod drain_counts;
+mod handshake;
 #[cfg(target_os = "linux")]
 mod handshakes;
 #[cfg_attr(
@@ -28,10 +29,13 @@ mod listen;
 )]
 mod listeners;
 mod luggage;
+mod network;
 #[cfg_attr(unix, path = "os/unix.rs")]
 #[cfg_attr(windows, path = "os/windows.rs")]
 mod os;
 mod port_owner;
+mod proxy_header;
+mod proxy_protocol;
 #[cfg(feature = "admin")]
 mod reserved_fd;
 mod server;
@@ -58,6 +62,7 @@ pub(crate) use connections::ServerStats;
 pub(crate) use connections::{Activity, ManagedConnection, WakerCell};
 #[cfg(feature = "http")]
 pub(crate) use drain_counts::DrainCounts;
+pub(crate) use handshake::Handshake;
 pub(crate) use inherited::InheritedFd;
 #[cfg(unix)]
 pub(crate) use inherited::Origin;
@@ -74,6 +79,7 @@ pub(crate) use listeners::SocketOwner;
 pub(crate) use luggage::CarriedCounters;
 pub(crate) use luggage::Luggage;
 pub(crate) use os::inherited_fds_from_environment;
+pub use proxy_protocol::ProxyProtocol;
 #[cfg(feature = "admin")]
 pub(crate) use reserved_fd::ReservedFds;
 #[cfg(feature = "admin")]

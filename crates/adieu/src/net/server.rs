@@ -21,6 +21,7 @@ use super::descriptor_budget::{DescriptorBudget, WaitingForDescriptor};
 use super::drain_counts::DrainCounts;
 use super::listen::{Listener, Listening};
 use super::luggage::Luggage;
+use super::proxy_protocol::Refusal;
 use super::socket::SharedSocket;
 use super::transfer::{ArrivalQueue, Kind, MoveStats, Successor, Turn};
 use crate::report::LostWork;
@@ -256,6 +257,20 @@ impl Server {
             self.closed().before_the_stop(state);
         } else {
             self.closed().in_the_stop(state, is_idle, who);
+        }
+    }
+
+    /// A connection is closed before its first byte is handled. The log names one of many.
+    pub(crate) fn count_refused(&self, refusal: &Refusal, socket: &SharedSocket) {
+        let Some(state) = refusal.state() else {
+            return;
+        };
+        self.count_closed(state, false, || socket.peer());
+        if self.closed().refuses() {
+            let (peer, why) = (socket.peer(), refusal.reason());
+            self.core.log_deferred(move || {
+                tracing::warn!(target: "adieu", peer, why, "closed a connection {state}");
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
@@ -27,13 +27,15 @@ pub(crate) struct SharedSocket(Arc<Accepted>);
 
 struct Accepted {
     socket: Socket,
-    /// The client's address, as the kernel gave it with the connection.
+    /// The address of the other end, as the kernel gave it with the connection.
     peer: Option<SocketAddr>,
+    /// The client's address and the one that it has connected to, by the header of a trusted proxy.
+    client: OnceLock<Box<(SocketAddr, SocketAddr)>>,
     /// What came with it from the old process.
     luggage: Mutex<Option<Box<Luggage>>>,
     /// What the TLS handshake has settled.
     #[cfg(all(feature = "http", feature = "tls"))]
-    tls: std::sync::OnceLock<Box<super::TlsInfo>>,
+    tls: OnceLock<Box<super::TlsInfo>>,
 }
 
 impl SharedSocket {
@@ -49,9 +51,10 @@ impl SharedSocket {
         Self(Arc::new(Accepted {
             socket,
             peer,
+            client: OnceLock::new(),
             luggage: Mutex::new(luggage),
             #[cfg(all(feature = "http", feature = "tls"))]
-            tls: std::sync::OnceLock::new(),
+            tls: OnceLock::new(),
         }))
     }
 
@@ -89,6 +92,11 @@ impl SharedSocket {
     #[cfg(feature = "http")]
     pub(crate) fn carried_counters(&self) -> Option<CarriedCounters> {
         self.luggage().as_ref().map(|luggage| luggage.counters)
+    }
+
+    /// Whether another process has accepted it, and has read what comes before the first request.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.luggage().is_some()
     }
 
     /// What came with it, once: what was read there and handled nowhere comes before all that is read here.
@@ -194,11 +202,34 @@ impl SharedSocket {
 
     /// The client's address; `None` for a Unix socket.
     pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
+        let client = self.0.client.get().map(|client| client.0);
+        client.or(self.0.peer)
+    }
+
+    /// The address of the other end, which is a proxy's where the client's came in a header.
+    pub(super) fn connected_addr(&self) -> Option<SocketAddr> {
         self.0.peer
+    }
+
+    /// The address of the proxy that has said who the client is.
+    pub(crate) fn proxy_addr(&self) -> Option<SocketAddr> {
+        self.0.client.get().and(self.0.peer)
+    }
+
+    /// A trusted proxy says that it carries a connection from `source` to `destination`.
+    pub(super) fn set_client(&self, source: SocketAddr, destination: SocketAddr) {
+        let _ = self.0.client.set(Box::new((source, destination)));
+    }
+
+    pub(super) fn is_unix(&self) -> bool {
+        matches!(self.0.socket, Socket::Unix(_))
     }
 
     /// The address that the client has connected to; `None` for a Unix socket.
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        if let Some(client) = self.0.client.get() {
+            return Some(client.1);
+        }
         match &self.0.socket {
             Socket::Tcp(stream) => stream.local_addr().ok(),
             Socket::Unix(_) => None,

@@ -14,6 +14,21 @@ pub(crate) enum Stream {
     Tls(Box<tokio_rustls::server::TlsStream<SharedSocket>>),
 }
 
+#[cfg(feature = "http")]
+impl Stream {
+    /// Whether the TLS handshake has agreed on HTTP/2; `None` if it said nothing, or was none.
+    pub(crate) fn agreed_on_http2(&self) -> Option<bool> {
+        match self {
+            Self::Plain(_) => None,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => {
+                let agreed = tls.get_ref().1.alpn_protocol();
+                agreed.map(|protocol| protocol == b"h2")
+            }
+        }
+    }
+}
+
 macro_rules! each {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream.get_mut() {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-#[cfg(feature = "tls")]
 use adieu_core::{Winner, race};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
@@ -17,7 +16,7 @@ use super::stall::Stall;
 use crate::component::{BoxFuture, Ending, launch};
 use crate::error::Error;
 use crate::net::{
-    Activity, Carried, DrainStage, Kind, Listener, Luggage, ManagedConnection, Server,
+    Activity, Carried, DrainStage, Handshake, Kind, Listener, Luggage, ManagedConnection, Server,
     SharedSocket, Stream, WakerCell,
 };
 use crate::report::ComponentKind;
@@ -50,11 +49,9 @@ const STALL: Duration = Duration::from_secs(2);
 /// How long the goodbye may take to go out to a client that does not read.
 const SPEAKING: Duration = Duration::from_secs(2);
 
-/// From the accept to the end of the TLS handshake.
-#[cfg(feature = "tls")]
+/// From the accept to the end of the header of a proxy and of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// From the start of the closing stage to the end of the TLS handshake.
-#[cfg(feature = "tls")]
+/// From the start of the closing stage to the end of the handshake.
 const HANDSHAKE_IN_STOP: Duration = Duration::from_secs(1);
 
 impl<'app> TcpBuilder<'app> {
@@ -143,17 +140,11 @@ impl<'app> TcpBuilder<'app> {
         let core = Arc::clone(&self.app.core);
         let place: &'static Location<'static> = listener.place;
         let id = core.register(listener.name.clone(), ComponentKind::Tcp, place, None)?;
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &listener.tls {
-            tls.reload_with(&core)?;
-        }
+        listener.handshake.reload_with(&core)?;
         // Idle clients are told goodbye at once: there is nothing to linger for.
         let mut server = Server::new(Arc::clone(&core), id, place, self.most, Duration::ZERO);
-        #[cfg(feature = "tls")]
-        let is_plain = listener.tls.is_none();
-        #[cfg(not(feature = "tls"))]
-        let is_plain = true;
-        server.moves = is_plain.then(|| (listener.name.to_string(), Kind::Tcp));
+        let handshake = listener.handshake.clone();
+        server.moves = (!handshake.is_tls()).then(|| (listener.name.to_string(), Kind::Tcp));
         server.takes_moved = self.adopter.is_some();
         let server = Arc::new(server);
         let handlers = Arc::new(Handlers {
@@ -161,8 +152,6 @@ impl<'app> TcpBuilder<'app> {
             adopter: self.adopter.take(),
             goodbye: std::mem::take(&mut self.goodbye),
         });
-        #[cfg(feature = "tls")]
-        let tls = listener.tls.clone();
         let ours = Arc::clone(&server);
         let serve = move |socket: SharedSocket| {
             let guest = Arc::new(TcpConnection {
@@ -172,24 +161,10 @@ impl<'app> TcpBuilder<'app> {
                 writer: WakerCell::default(),
             });
             let (handlers, minded) = (Arc::clone(&handlers), Arc::clone(&guest));
-            #[cfg(feature = "tls")]
-            let tls = tls.clone();
+            let handshake = handshake.clone();
             ours.spawn(guest, async move {
-                #[cfg(feature = "tls")]
-                let stream = match tls {
-                    Some(tls) => in_time(&minded.server, tls.accept(socket)).await,
-                    None => Ok(Stream::Plain(socket)),
-                };
-                #[cfg(not(feature = "tls"))]
-                let stream = io::Result::Ok(Stream::Plain(socket));
-                match stream {
-                    Ok(stream) => converse(minded, stream, &handlers).await,
-                    Err(_) => {
-                        let who = || minded.socket.peer();
-                        minded
-                            .server
-                            .count_closed("in the TLS handshake", false, who);
-                    }
+                if let Some(stream) = shake_hands(&minded.server, &handshake, socket).await {
+                    converse(minded, stream, &handlers).await;
                 }
             });
         };
@@ -273,21 +248,41 @@ impl Drop for InHand {
     }
 }
 
+/// The connection once the listener has what it asks for; `None` if the client does not give it.
+///
 /// A handshake has a limit, and a shorter one once the service stops: a client cannot hold the drain with half a one.
-#[cfg(feature = "tls")]
-async fn in_time<T>(
+async fn shake_hands(
     server: &Server,
-    handshake: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
+    handshake: &Handshake,
+    socket: SharedSocket,
+) -> Option<Stream> {
+    let awaits_header = handshake.awaits_header(&socket);
+    if !awaits_header && !handshake.is_tls() {
+        return Some(Stream::Plain(socket));
+    }
     let stopping = async {
         server.closing.wait().await;
         tokio::time::sleep(server.clamp_to_drain(HANDSHAKE_IN_STOP)).await;
     };
+    let mut state = "in the TLS handshake";
+    let shaking = async {
+        if awaits_header {
+            state = "without a whole PROXY header";
+            if let Err(refusal) = handshake.read_header(&socket).await {
+                server.count_refused(&refusal, &socket);
+                return Ok(None);
+            }
+            state = "in the TLS handshake";
+        }
+        handshake.secure(socket.clone()).await.map(Some)
+    };
     // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
-    match race(tokio::time::timeout(HANDSHAKE, handshake), stopping).await {
-        Winner::First(done) => done.unwrap_or_else(|late| Err(late.into())),
-        Winner::Second(()) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    let stream = match race(tokio::time::timeout(HANDSHAKE, shaking), stopping).await {
+        Winner::First(Ok(Ok(stream))) => return stream,
+        _ => None,
+    };
+    server.count_closed(state, false, || socket.peer());
+    stream
 }
 
 /// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
@@ -440,6 +435,13 @@ impl Conn {
     #[must_use]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
         self.guest.socket.peer_addr()
+    }
+
+    /// The address of the proxy whose [PROXY header](Listener::proxy_protocol) has the client's address; `None` for a client
+    /// that has connected by itself.
+    #[must_use]
+    pub fn proxy_addr(&self) -> Option<std::net::SocketAddr> {
+        self.guest.socket.proxy_addr()
     }
 
     /// The address that the client has connected to; `None` for a Unix socket.

@@ -138,16 +138,4 @@ impl Stream {
             Self::Tls(tls) => Some(super::TlsInfo::of(tls)),
         }
     }
-
-    /// Whether the handshake has agreed on HTTP/2; `None` if it said nothing, or was none.
-    pub(crate) fn agreed_on_http2(&self) -> Option<bool> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Tls(tls) => tls
-                .get_ref()
-                .1
-                .alpn_protocol()
-                .map(|protocol| protocol == b"h2"),
-        }
-    }
 }

@@ -25,6 +25,11 @@ pub(crate) async fn get(
         .write_all(request.as_bytes())
         .await
         .expect("the server reads");
+    read_response(stream).await
+}
+
+/// The status line and the body of the next response.
+pub(crate) async fn read_response(stream: &mut (impl AsyncRead + Unpin)) -> (String, String) {
     let mut answer = Vec::new();
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {

@@ -5,6 +5,7 @@ mod alone;
 mod client;
 mod lifetimes;
 mod peer;
+mod proxies;
 #[cfg(all(
     feature = "admin",
     feature = "state",
