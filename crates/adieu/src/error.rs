@@ -66,6 +66,9 @@ pub(crate) enum ErrorKind {
         file: std::path::PathBuf,
         cause: BoxError,
     },
+    /// The program's own TLS configuration could not be had.
+    #[cfg(feature = "tls")]
+    TlsConfig { name: Arc<str>, cause: BoxError },
 }
 
 impl Error {
@@ -86,7 +89,9 @@ impl Error {
             #[cfg(feature = "net")]
             ErrorKind::Listen { name, .. } => Some(Cause::Error(Arc::clone(name))),
             #[cfg(feature = "tls")]
-            ErrorKind::Tls { name, .. } => Some(Cause::Error(Arc::clone(name))),
+            ErrorKind::Tls { name, .. } | ErrorKind::TlsConfig { name, .. } => {
+                Some(Cause::Error(Arc::clone(name)))
+            }
             _ => None,
         }
     }
@@ -137,6 +142,8 @@ impl fmt::Display for Error {
             }
             #[cfg(feature = "tls")]
             ErrorKind::Tls { name, file, .. } => write!(f, "`{name}` cannot use {}", file.display()),
+            #[cfg(feature = "tls")]
+            ErrorKind::TlsConfig { name, .. } => write!(f, "`{name}` has no TLS configuration"),
         }
     }
 }
@@ -149,7 +156,7 @@ impl std::error::Error for Error {
             #[cfg(feature = "net")]
             ErrorKind::Listen { cause, .. } => Some(cause),
             #[cfg(feature = "tls")]
-            ErrorKind::Tls { cause, .. } => Some(&**cause),
+            ErrorKind::Tls { cause, .. } | ErrorKind::TlsConfig { cause, .. } => Some(&**cause),
             _ => None,
         }
     }

@@ -19,6 +19,8 @@ use super::settings::Settings;
 use crate::component::BoxFuture;
 use crate::error::{Error, ErrorKind};
 use crate::http::{HttpBuilder, HttpService, Limits, Serves};
+#[cfg(feature = "tls")]
+use crate::net::TlsConfig;
 use crate::net::{BoundListener, DrainCounts, Listener, OnListening, ProxyProtocol};
 use crate::report::writer::PrintReport;
 use crate::report::{LostWork, Notice, Report};
@@ -97,7 +99,7 @@ pub struct Serve {
     trigger: Option<BoxFuture<()>>,
     on_listening: Option<OnListening>,
     #[cfg(feature = "tls")]
-    tls: Option<(PathBuf, PathBuf)>,
+    tls: Option<TlsConfig>,
     proxies: Option<ProxyProtocol>,
     place: &'static Location<'static>,
 }
@@ -154,8 +156,15 @@ impl Serve {
 
     /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.tls = Some((certificate.into(), key.into()));
+    pub fn tls(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls_config(TlsConfig::files(certificate, key))
+    }
+
+    /// Speaks TLS with this configuration: a [`rustls::ServerConfig`](crate::net::rustls::ServerConfig), or a [`TlsConfig`]
+    /// that comes anew at every reload.
+    #[cfg(feature = "tls")]
+    pub fn tls_config(mut self, config: impl Into<TlsConfig>) -> Self {
+        self.tls = Some(config.into());
         self
     }
 
@@ -209,8 +218,8 @@ impl Serve {
         let setup = async move |app: &mut App| -> crate::Result {
             let mut listener = Listener::adopt(&app.registrar.core, PART.into(), listener, place)?;
             #[cfg(feature = "tls")]
-            if let Some((certificate, key)) = tls {
-                listener.speak_tls(&certificate, &key)?;
+            if let Some(config) = tls {
+                listener.speak_tls(config)?;
             }
             if let Some(proxies) = proxies {
                 listener = listener.proxy_protocol(proxies);

@@ -24,6 +24,8 @@ use super::os::{self, StartLock, UnixListener};
 use super::port_owner;
 use super::proxy_protocol::ProxyProtocol;
 use super::socket::SharedSocket;
+#[cfg(feature = "tls")]
+use super::tls_config::TlsConfig;
 use crate::error::{Error, ErrorKind};
 use crate::report::Notice;
 use crate::runtime::shared::ServiceShared;
@@ -38,7 +40,7 @@ pub struct Listen {
     name: Cow<'static, str>,
     address: String,
     #[cfg(feature = "tls")]
-    tls: Option<(PathBuf, PathBuf)>,
+    tls: Option<TlsConfig>,
     kind: ClaimKind,
     place: &'static Location<'static>,
 }
@@ -71,8 +73,15 @@ impl Listen {
 
     /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.tls = Some((certificate.into(), key.into()));
+    pub fn tls(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls_config(TlsConfig::files(certificate, key))
+    }
+
+    /// Speaks TLS with this configuration: a [`rustls::ServerConfig`](super::rustls::ServerConfig), or a [`TlsConfig`] that
+    /// comes anew at every reload.
+    #[cfg(feature = "tls")]
+    pub fn tls_config(mut self, config: impl Into<TlsConfig>) -> Self {
+        self.tls = Some(config.into());
         self
     }
 
@@ -83,8 +92,8 @@ impl Listen {
             refused(&name, self.address.clone(), at, cause).await
         };
         #[cfg(feature = "tls")]
-        let tls = match &self.tls {
-            Some((certificate, key)) => Some(super::Tls::load(&name, certificate, key)?),
+        let tls = match self.tls.clone() {
+            Some(config) => Some(super::Tls::load(&name, config)?),
             None => None,
         };
         let mut starting = None;
@@ -256,15 +265,11 @@ impl Listener {
         })
     }
 
-    /// Speaks TLS, with the certificate chain and the key in these PEM files.
+    /// Speaks TLS with this configuration.
     #[cfg(all(feature = "http", feature = "tls"))]
-    pub(crate) fn speak_tls(
-        &mut self,
-        certificate: &std::path::Path,
-        key: &std::path::Path,
-    ) -> Result<(), Error> {
+    pub(crate) fn speak_tls(&mut self, config: TlsConfig) -> Result<(), Error> {
         let name = Arc::from(&*self.name);
-        self.handshake.tls = Some(super::Tls::load(&name, certificate, key)?);
+        self.handshake.tls = Some(super::Tls::load(&name, config)?);
         Ok(())
     }
 

@@ -47,6 +47,8 @@ mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_config;
 #[cfg(all(feature = "http", feature = "tls"))]
 mod tls_info;
 mod transfer;
@@ -92,6 +94,8 @@ pub(crate) use stream::Stream;
 pub use tcp::{Conn, TcpBuilder};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
+#[cfg(feature = "tls")]
+pub use tls_config::TlsConfig;
 #[cfg(all(feature = "http", feature = "tls", feature = "tonic"))]
 pub(crate) use tls_info::GrpcTls;
 #[cfg(all(feature = "http", feature = "tls"))]
@@ -103,3 +107,7 @@ pub(crate) use transfer::check_any as check_moved_connection;
 pub(crate) use transfer::pair as transfer_channel;
 #[cfg(feature = "http")]
 pub(crate) use transfer::{Successor, Turn};
+
+/// The TLS library, in the version whose types [`TlsConfig`] takes.
+#[cfg(feature = "tls")]
+pub use tokio_rustls::rustls;
