@@ -181,6 +181,16 @@ impl<B> ResponseBody<B> {
         }
     }
 
+    /// It ends with the head.
+    pub(super) fn empty(guard: RequestGuard) -> Self {
+        guard.shared.response_complete(guard.id);
+        Self {
+            kind: Kind::Text { text: None },
+            guard,
+            closing: None,
+        }
+    }
+
     pub(super) fn text(text: &'static [u8], guard: RequestGuard) -> Self {
         Self {
             kind: Kind::Text { text: Some(text) },

@@ -20,6 +20,7 @@ use super::body::RequestBody;
 use super::close_policy::{CloseAction, ConnState, Protocol};
 use super::conn_state::{ConnShared, now_ms};
 use super::io::ConnIo;
+use super::limits::Limits;
 use super::service::RequestService;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
@@ -142,11 +143,9 @@ async fn run_protocol<S, B, F>(
     let io = TokioIo::new(io);
     if http2 {
         shared.counters.enter(Protocol::Http2, now_ms());
-        let conn = hyper::server::conn::http2::Builder::new(Tracker(Arc::clone(&shared)))
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(shared.limits.http2_streams)
-            .max_header_list_size(shared.limits.http2_head_size)
-            .serve_connection(io, desk);
+        let mut builder = hyper::server::conn::http2::Builder::new(Tracker(Arc::clone(&shared)));
+        set_http2(&mut builder, &shared.limits);
+        let conn = builder.serve_connection(io, desk);
         let mut told = false;
         // Until then the client has only been told to go elsewhere, and whatever it still sends is served. Then hyper
         // says it once more, and a round trip later which stream was the last.
@@ -201,6 +200,21 @@ async fn run_protocol<S, B, F>(
             driver.drive(pin!(gone), |_| {}).await;
         }
     }
+}
+
+/// The settings of HTTP/2, within what the protocol allows.
+fn set_http2(builder: &mut hyper::server::conn::http2::Builder<Tracker>, limits: &Limits) {
+    /// 65,535 bytes is where every connection begins, and 2³¹ − 1 the largest window there is.
+    const WINDOWS: (u32, u32) = (0xffff, 0x7fff_ffff);
+    let pings = limits.http2_ping_interval;
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.http2_streams)
+        .max_header_list_size(limits.http2_head_size)
+        .initial_stream_window_size(limits.http2_stream_window.clamp(1, WINDOWS.1))
+        .initial_connection_window_size(limits.http2_connection_window.clamp(WINDOWS.0, WINDOWS.1))
+        .keep_alive_interval((pings < Duration::MAX).then_some(pings.min(MAX_TIMER)))
+        .keep_alive_timeout(limits.http2_ping_timeout.min(MAX_TIMER));
 }
 
 /// Offers a connection to the new process. `None` if it is that one's now; else it is this one's, as before, and is served

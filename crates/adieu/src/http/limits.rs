@@ -69,9 +69,26 @@ limits! {
     http2_head_size: u32 = 16 * 1_024;
     /// Requests at a time on one HTTP/2 connection; its client is told the number. 100.
     http2_streams: u32 = 100;
+    /// The window of an HTTP/2 stream: how many bytes of a request body its client may send ahead of the handler that reads
+    /// it. 1 MiB; 2 GiB at most.
+    http2_stream_window: u32 = 1_024 * 1_024;
+    /// The same for all streams of an HTTP/2 connection together; at least 64 KiB. 1 MiB.
+    http2_connection_window: u32 = 1_024 * 1_024;
+    /// How often the client of an HTTP/2 connection is asked whether it is still there, with a PING. A client that answers
+    /// is not idle for `keep_alive`. Off: [`Duration::MAX`].
+    http2_ping_interval: Duration = Duration::MAX;
+    /// How long it may take for its answer to a PING before the connection is closed. 20 s.
+    http2_ping_timeout: Duration = Duration::from_secs(20);
     /// Without a byte from or to the client while a request or an answer is under way that it must send or take more
     /// of, or after it has closed its side. 60 s.
     stall: Duration = Duration::from_secs(60);
+    /// From the head of a request to the head of its response: what the handler has to begin its response, the time for
+    /// the body included. Then the handler is dropped, and the client gets a `503`; that of a gRPC call, `DEADLINE_EXCEEDED`.
+    /// Off: [`Duration::MAX`].
+    handler: Duration = Duration::MAX;
+    /// Whether a gRPC call also ends at the deadline that its client has sent as `grpc-timeout`, as under tonic's own server:
+    /// with `DEADLINE_EXCEEDED`, if its response has not begun. On.
+    grpc_timeout: bool = true;
     /// An idle connection. 75 s.
     keep_alive: Duration = Duration::from_secs(75);
     /// The age of a connection, from its accept, at which its client is told to connect again, so that long connections

@@ -15,6 +15,7 @@
 // | `io` | the bytes of a connection, counted on their way between hyper and the socket |
 // | `h1_scanner`, `h2_frames`, `ws_frames` | where heads and frames end in those bytes |
 // | `make_service`, `peer` | what can be served, and who the client is |
+// | `grpc_timeout` | the deadline of a gRPC call; pure |
 // | `service`, `body`, `extensions` | a request on its way to the handler, and its response on the way back |
 // | `unavailable` | the responses to requests that are cut at the end of the drain |
 // | `websocket` | the socket of a WebSocket, shared by its handler and the driver |
@@ -30,6 +31,7 @@ mod extract;
 pub(crate) mod fuzzing;
 #[cfg(test)]
 mod goaway_tests;
+mod grpc_timeout;
 mod h1_scanner;
 mod h2_frames;
 mod io;

@@ -7,17 +7,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use pin_project_lite::pin_project;
+use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::body::{RequestBody, RequestGuard, ResponseBody};
 use super::close_policy::Protocol;
 use super::conn_state::{ConnShared, now_ms};
 use super::extensions::RequestExtensions;
+use super::grpc_timeout::grpc_timeout;
+use super::limits::Limits;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
 use crate::net::DrainStage;
@@ -67,6 +71,7 @@ where
         if version == Version::HTTP_2 && is_of_kind(request.headers(), b"application/grpc") {
             shared.is_grpc.store(true, Relaxed);
         }
+        let late = Late::after(&shared.limits, request.headers());
         let guard = Some(RequestGuard::new(Arc::clone(shared), id));
         // Not kept for as long as the service is not ready: a header field of one byte takes seventy here.
         let state = if fields(request.headers()) > shared.limits.head_fields {
@@ -82,8 +87,32 @@ where
             version,
             is_connect,
             has_body: has_body.then_some(id),
+            late,
             guard,
         }
+    }
+}
+
+/// When a handler that has not begun its response is dropped.
+struct Late {
+    at: Pin<Box<Sleep>>,
+    is_grpc: bool,
+}
+
+impl Late {
+    /// `None` if the handler may think as long as it likes.
+    fn after(limits: &Limits, headers: &HeaderMap) -> Option<Self> {
+        let is_grpc = is_of_kind(headers, b"application/grpc");
+        let asked = if is_grpc && limits.grpc_timeout {
+            grpc_timeout(headers)
+        } else {
+            None
+        };
+        let limit = asked.map_or(limits.handler, |asked| asked.min(limits.handler));
+        (limit < Duration::MAX).then(|| Self {
+            at: Box::pin(tokio::time::sleep(limit)),
+            is_grpc,
+        })
     }
 }
 
@@ -101,6 +130,7 @@ pin_project! {
         version: Version,
         is_connect: bool,
         has_body: Option<u64>,
+        late: Option<Late>,
         guard: Option<RequestGuard>,
     }
 }
@@ -113,6 +143,8 @@ pin_project! {
         Working { #[pin] answer: F },
         // It has too many header fields.
         Refused,
+        // It took too long.
+        Dropped,
     }
 }
 
@@ -128,7 +160,16 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         // A handler that panics costs its client one response, and no other client anything.
-        let polled = catch_unwind(AssertUnwindSafe(|| poll_state(this.state.as_mut(), cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let polled = poll_state(this.state.as_mut(), cx);
+            let Some(late) = this.late.as_mut().filter(|_| polled.is_pending()) else {
+                return polled;
+            };
+            ready!(late.at.as_mut().poll(cx));
+            // What it holds is free before its client hears of it.
+            this.state.set(Handler::Dropped);
+            Poll::Ready(Err(Failed::Late(late.is_grpc)))
+        }));
         let result = match polled {
             Ok(polled) => ready!(polled),
             Err(payload) => {
@@ -170,6 +211,12 @@ where
                 *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
                 response
             }
+            Err(Failed::Late(is_grpc)) => {
+                shared.server.core.log_deferred(|| {
+                    tracing::debug!(target: "adieu", "a handler took too long for its response, and was dropped");
+                });
+                late_response(is_grpc, guard)
+            }
             Err(Failed::Broken(why)) => {
                 shared.server.core.log_deferred(why);
                 let mut response =
@@ -195,8 +242,28 @@ where
 enum Failed {
     /// It was not asked.
     Refused,
+    /// It took too long, and whether its client waits for a gRPC status.
+    Late(bool),
     /// It has failed or panicked, and what is to be said of it.
     Broken(Box<dyn FnOnce() + Send>),
+}
+
+/// What the client of a handler hears that was dropped before its response.
+fn late_response<B>(is_grpc: bool, guard: RequestGuard) -> Response<ResponseBody<B>> {
+    if !is_grpc {
+        let text = b"The response took too long\n";
+        let mut response = Response::new(ResponseBody::text(text, guard));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        return response;
+    }
+    // A response of trailers alone.
+    let mut response = Response::new(ResponseBody::empty(guard));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from_static("4"));
+    let message = HeaderValue::from_static("the deadline of the call has passed");
+    headers.insert("grpc-message", message);
+    response
 }
 
 fn poll_state<S, F, B>(
@@ -217,6 +284,7 @@ where
     loop {
         let answer = match state.as_mut().project() {
             HandlerProjected::Refused => return Poll::Ready(Err(Failed::Refused)),
+            HandlerProjected::Dropped => return Poll::Pending,
             HandlerProjected::Working { answer } => return answer.poll(cx).map_err(broken),
             HandlerProjected::Waiting { service, request } => {
                 if let Err(error) = ready!(service.poll_ready(cx)) {

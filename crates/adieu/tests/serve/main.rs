@@ -14,3 +14,4 @@ mod proxies;
     feature = "tonic"
 ))]
 mod spawned;
+mod timeouts;
