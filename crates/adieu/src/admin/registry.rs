@@ -39,6 +39,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Extension for AdminRegistry {
+    #[cfg(feature = "tonic")]
+    fn asks_whether_ready(
+        &self,
+        core: &Arc<ServiceShared>,
+    ) -> Option<crate::component::BoxFuture<bool>> {
+        let (checks, runtime) = (self.checks(), core.runtime.clone());
+        let asking = async move {
+            for check in &checks {
+                let answer = check.ask(&runtime).await;
+                if answer.is_none_or(|answer| answer.problem.is_some()) {
+                    return false;
+                }
+            }
+            true
+        };
+        (!self.checks().is_empty())
+            .then(|| -> crate::component::BoxFuture<bool> { Box::pin(asking) })
+    }
+
     /// Ports stand behind everything else.
     fn add_to_plan(&self, names: &mut Vec<Arc<str>>) {
         names.extend(lock(&self.ports).iter().map(|_| Arc::from(NAME)));

@@ -15,7 +15,7 @@
 // | `io` | the bytes of a connection, counted on their way between hyper and the socket |
 // | `h1_scanner`, `h2_frames`, `ws_frames` | where heads and frames end in those bytes |
 // | `make_service`, `peer` | what can be served, and who the client is |
-// | `grpc_timeout` | the deadline of a gRPC call; pure |
+// | `grpc_timeout`, `grpc_health` | the deadline of a gRPC call; the health service |
 // | `service`, `body`, `extensions` | a request on its way to the handler, and its response on the way back |
 // | `unavailable` | the responses to requests that are cut at the end of the drain |
 // | `websocket` | the socket of a WebSocket, shared by its handler and the driver |
@@ -31,6 +31,8 @@ mod extract;
 pub(crate) mod fuzzing;
 #[cfg(test)]
 mod goaway_tests;
+#[cfg(feature = "tonic")]
+mod grpc_health;
 mod grpc_timeout;
 mod h1_scanner;
 mod h2_frames;
@@ -48,6 +50,8 @@ mod ws_frames;
 
 pub use body::RequestBody;
 pub use extract::Stopping;
+#[cfg(feature = "tonic")]
+pub use grpc_health::GrpcHealth;
 pub use limits::Limits;
 pub use make_service::{HttpService, PerConnection, PerRequest, Serves};
 pub use peer::Peer;

@@ -45,6 +45,16 @@ pub(crate) trait Extension: Any + Send + Sync {
         true
     }
 
+    /// Asks what it knows of whether the service is ready; `None` if it has no say. Dropped half-way, it asks no further. On any
+    /// thread.
+    #[cfg(feature = "tonic")]
+    fn asks_whether_ready(
+        &self,
+        _: &Arc<ServiceShared>,
+    ) -> Option<crate::runtime::ending::BoxFuture<bool>> {
+        None
+    }
+
     /// The service runs, and clients can come.
     fn on_serving(&self, _: &ServiceShared) {}
 
