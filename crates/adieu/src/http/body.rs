@@ -119,7 +119,24 @@ pin_project! {
         kind: Kind<B>,
         guard: RequestGuard,
         // For a stream of events, which may be ended between any two.
-        closing: Option<BoxFuture<()>>,
+        closing: Option<Closing>,
+    }
+}
+
+/// When a stream of events is to end.
+enum Closing {
+    Awaited(BoxFuture<()>),
+    Due,
+}
+
+impl Closing {
+    fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Self::Awaited(awaited) = self
+            && awaited.as_mut().poll(cx).is_ready()
+        {
+            *self = Self::Due;
+        }
+        matches!(self, Self::Due)
     }
 }
 
@@ -177,7 +194,7 @@ impl<B> ResponseBody<B> {
         Self {
             kind: Kind::Handler { body },
             guard,
-            closing,
+            closing: closing.map(Closing::Awaited),
         }
     }
 
@@ -221,10 +238,8 @@ where
             }
             KindProjected::Handler { mut body } => {
                 let shared = &guard.shared;
-                // Once the closing stage has begun the future is over, and must not be asked again.
-                let closing = this.closing.as_mut().is_some_and(|closing| {
-                    shared.server.closing.is_open() || closing.as_mut().poll(cx).is_ready()
-                });
+                let closing = this.closing.as_mut();
+                let closing = closing.is_some_and(|closing| closing.is_due(cx));
                 // One that never pauses may say its last words, and no more.
                 let patience = shared.server.clamp_to_drain(shared.limits.patience);
                 if closing && shared.server.stage_age(DrainStage::Closing) > patience {

@@ -85,6 +85,10 @@ pub(super) struct PolicyInput {
     pub(super) lifetime: Lifetime,
     /// The new process takes connections such as this one.
     pub(super) has_successor: bool,
+    /// In the lame-duck period: how long its client is not told to go elsewhere yet.
+    pub(super) turn_left: Option<Duration>,
+    /// In the lame-duck period: clients are told one after the other, and a WebSocket ends at its turn.
+    pub(super) leaves_early: bool,
 }
 
 /// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
@@ -507,6 +511,13 @@ impl ConnCounters {
                     until(limits.stall, quiet_for, CloseAction::Abort)
                 }
                 ConnState::HalfClosed => until(limits.stall, alone_for, CloseAction::Abort),
+                ConnState::WebSocket if input.leaves_early && self.closes_websocket() => {
+                    until(limits.patience, since, CloseAction::Abort)
+                }
+                ConnState::WebSocket if input.leaves_early => match input.turn_left {
+                    Some(left) => CloseAction::Wait(Some(left)),
+                    None => CloseAction::CloseWebSocket,
+                },
                 ConnState::Working
                 | ConnState::WebSocket
                 | ConnState::Upgraded

@@ -166,6 +166,8 @@ impl World {
             until_final_cutoff: Duration::MAX,
             lifetime: Lifetime::UNLIMITED,
             has_successor: false,
+            turn_left: None,
+            leaves_early: false,
         };
         self.counters.close_action(&self.limits, input)
     }

@@ -35,6 +35,8 @@ fn running() -> PolicyInput {
         until_final_cutoff: Duration::MAX,
         lifetime: Lifetime::UNLIMITED,
         has_successor: false,
+        turn_left: None,
+        leaves_early: false,
     }
 }
 
@@ -527,5 +529,35 @@ fn a_connection_brings_its_past() {
     assert_eq!(
         carried.close_action(&Limits::default(), running()),
         CloseAction::Wait(Some(Duration::from_secs(10)))
+    );
+}
+
+/// In a lame-duck period that tells clients one after the other, a WebSocket ends at its turn; without that it stays.
+#[test]
+fn a_websocket_ends_at_its_turn() {
+    let at = |counters: &ConnCounters, turn_left: Option<Duration>, leaves_early| {
+        let input = PolicyInput {
+            stage: DrainStage::Announced,
+            turn_left,
+            leaves_early,
+            ..running()
+        };
+        counters.close_action(&Limits::default(), input)
+    };
+    let socket = counters(Protocol::WebSocket, 0);
+    assert_eq!(at(&socket, None, false), CloseAction::Wait(None));
+    let left = Some(Duration::from_millis(700));
+    assert_eq!(at(&socket, left, true), CloseAction::Wait(left));
+    assert_eq!(at(&socket, None, true), CloseAction::CloseWebSocket);
+    socket.close_websocket(NOW - 400);
+    let left = Some(Duration::from_millis(600));
+    assert_eq!(at(&socket, None, true), CloseAction::Wait(left));
+    socket.close_websocket(NOW - 1_000);
+    assert_eq!(at(&socket, None, true), CloseAction::Abort);
+    let tunnel = counters(Protocol::Upgraded, 0);
+    assert_eq!(
+        at(&tunnel, None, true),
+        CloseAction::Wait(None),
+        "it has no word for it"
     );
 }

@@ -12,6 +12,7 @@ use super::close_policy::{
 };
 use super::lifetime::Lifetime;
 use super::limits::Limits;
+use super::spread::TurnToGo;
 use super::websocket::SharedWs;
 use crate::net::{
     Activity, CarriedCounters, DrainStage, Handshake, ManagedConnection, Server, SharedSocket,
@@ -46,6 +47,8 @@ pub(super) struct ConnShared {
     pub(super) socket: SharedSocket,
     pub(super) limits: Arc<Limits>,
     pub(super) lifetime: Lifetime,
+    /// When in the lame-duck period its client is told to go elsewhere.
+    pub(super) turn: TurnToGo,
     pub(super) counters: ConnCounters,
     /// Wakes the driver of the connection.
     pub(super) waker: WakerCell,
@@ -102,6 +105,7 @@ impl ConnShared {
         socket: SharedSocket,
         limits: Arc<Limits>,
         lifetime: Lifetime,
+        turn: TurnToGo,
         handshake: &Handshake,
     ) -> Self {
         let now_ms = now_ms();
@@ -123,6 +127,7 @@ impl ConnShared {
             socket,
             limits,
             lifetime,
+            turn,
             counters,
             is_offered: AtomicBool::new(false),
             is_plain: !handshake.is_tls(),
@@ -340,6 +345,14 @@ impl ConnShared {
             && self.lifetime.has_ended(now_ms())
     }
 
+    /// How long its client is not told to go elsewhere yet, though the stop is announced; `None` otherwise.
+    pub(super) fn turn_left(&self) -> Option<Duration> {
+        if self.server.drain_stage() != DrainStage::Announced {
+            return None;
+        }
+        self.turn.left(self.server.stage_age(DrainStage::Announced))
+    }
+
     /// Whether it is time to tell an HTTP/2 client to go elsewhere: not before it got its first answer, or a
     /// client that connects during the announcement would find no server that talks to it. One that has connected
     /// long ago and asked for nothing is in no hurry.
@@ -347,6 +360,7 @@ impl ConnShared {
         match self.server.drain_stage() {
             _ if self.is_retired() => true,
             DrainStage::Serving => false,
+            DrainStage::Announced if self.turn_left().is_some() => false,
             DrainStage::Announced | DrainStage::Lingering => {
                 self.counters.has_served() || self.counters.awaits_first_request(now_ms())
             }
@@ -397,11 +411,14 @@ impl ConnShared {
             until_final_cutoff: self.server.until_final_cutoff(),
             lifetime: self.lifetime,
             has_successor: self.successor().is_some(),
+            turn_left: self.turn_left(),
+            leaves_early: !self.limits.spread.is_zero() && stage == DrainStage::Announced,
         };
         // An HTTP/2 client that asks for nothing is told to go elsewhere then, if the driver looks.
         let hesitation = match stage {
             DrainStage::Announced if self.counters.protocol() == Protocol::Http2 => {
-                self.counters.first_request_due_in(now_ms)
+                let due = self.counters.first_request_due_in(now_ms);
+                due.max(input.turn_left)
             }
             _ => None,
         };
@@ -417,7 +434,9 @@ impl ConnShared {
             return (close_action, now_ms);
         }
         let close_action = match self.counters.close_action(&self.limits, input) {
-            CloseAction::Wait(Some(left)) => CloseAction::Wait(Some(left.min(look))),
+            CloseAction::Wait(left) if look < Duration::MAX => {
+                CloseAction::Wait(Some(left.map_or(look, |left| left.min(look))))
+            }
             close_action => close_action,
         };
         (close_action, now_ms)

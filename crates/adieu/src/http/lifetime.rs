@@ -11,6 +11,12 @@ use super::limits::Limits;
 /// Two to the 64th, divided by the golden ratio: its multiples lie evenly, however many there are.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Where in a row the connection of this number stands, as a part of 2³². The parts of numbers that follow each other lie
+/// evenly.
+pub(super) const fn fraction(number: u64) -> u64 {
+    number.wrapping_mul(GOLDEN) >> 32
+}
+
 /// Gives the connections of a server their lifetimes.
 pub(super) struct Lifetimes(AtomicU64);
 
@@ -54,7 +60,7 @@ impl Lifetime {
         };
         if limits.max_connection_age < Duration::MAX {
             let age = u128::from(millis(limits.max_connection_age));
-            let part = u128::from(number.wrapping_mul(GOLDEN) >> 32);
+            let part = u128::from(fraction(number));
             let age = age - age / 10 + ((age / 5 * part) >> 32);
             let age = u64::try_from(age).unwrap_or(u64::MAX);
             lifetime.retires_at = now_ms.saturating_add(age);

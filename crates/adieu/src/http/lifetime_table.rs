@@ -73,6 +73,8 @@ fn input(lifetime: Lifetime) -> PolicyInput {
         until_final_cutoff: Duration::MAX,
         lifetime,
         has_successor: false,
+        turn_left: None,
+        leaves_early: false,
     }
 }
 

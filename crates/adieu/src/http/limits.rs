@@ -105,6 +105,11 @@ limits! {
     /// [`u32::MAX`].
     max_requests_per_connection: u32 = u32::MAX;
 
+    /// In a stop: how long the clients of connections are told to go elsewhere, evenly one after the other, so that they do not
+    /// all connect to the other replicas in the same moment. From the beginning of the lame-duck period, and at most as long as
+    /// that lasts: then all others are told. WebSockets and event streams, which else end with that period, end within it. Off:
+    /// [`Duration::ZERO`].
+    spread: Duration = Duration::ZERO;
     /// In a stop: how long a connection that is idle may still send a request and get its answer. Not after
     /// Ctrl-C in a terminal. 500 ms.
     linger: Duration = Duration::from_millis(500);

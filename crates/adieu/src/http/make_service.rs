@@ -13,6 +13,7 @@ use super::connection;
 use super::lifetime::Lifetimes;
 use super::limits::Limits;
 use super::peer::Peer;
+use super::spread::Turns;
 use crate::error::BoxError;
 use crate::net::{Listener, Server, SharedSocket};
 
@@ -106,7 +107,7 @@ where
 {
     Serves(Box::new(move |server, limits, listener| {
         let handshake = listener.handshake.clone();
-        let lifetimes = Lifetimes::new();
+        let (lifetimes, turns) = (Lifetimes::new(), Turns::new());
         Box::new(move |socket: SharedSocket| {
             let age = socket.carried_counters().unwrap_or_default().age_ms;
             let shared = Arc::new(ConnShared::new(
@@ -114,6 +115,7 @@ where
                 socket.clone(),
                 Arc::clone(&limits),
                 lifetimes.next(&limits, now_ms().saturating_sub(age)),
+                turns.next(limits.spread),
                 &handshake,
             ));
             let make = make.clone();

@@ -11,6 +11,7 @@
 // | `conn_state` | what the tasks of one connection share: counters, requests in flight, the socket, wakers |
 // | `close_policy` | what is to be done with a connection at a moment; pure |
 // | `lifetime` | how old a connection may become, and how many requests it may have; pure |
+// | `spread` | when in the lame-duck period a client is told to go elsewhere; pure |
 // | `eviction`, `peer_progress` | the same facts, asked for a connection that must make room, and of the kernel |
 // | `io` | the bytes of a connection, counted on their way between hyper and the socket |
 // | `h1_scanner`, `h2_frames`, `ws_frames` | where heads and frames end in those bytes |
@@ -44,6 +45,7 @@ mod peer;
 mod peer_progress;
 mod server;
 mod service;
+mod spread;
 mod unavailable;
 mod websocket;
 mod ws_frames;

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use adieu_core::race;
 use http::header::{CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
@@ -192,7 +193,9 @@ where
         }
         let server = &shared.server;
         // One that moves to the new process stays open.
-        let stops = server.drain_stage() >= DrainStage::Announced && shared.successor().is_none();
+        let stops = server.drain_stage() >= DrainStage::Announced
+            && shared.successor().is_none()
+            && shared.turn_left().is_none();
         let leaving = (stops || server.has_clients_waiting() || shared.is_retired())
             && *this.version < Version::HTTP_2
             && !shared.has_more();
@@ -324,6 +327,20 @@ fn upgrade_of<B>(response: &Response<B>, is_connect: bool) -> Option<Protocol> {
     }
 }
 
+/// Until a stream of events is to end: when idle connections are closed, or before, at the turn of its connection.
+async fn until_events_end(shared: &ConnShared) {
+    let server = &shared.server;
+    if shared.limits.spread.is_zero() {
+        return server.closing.wait().await;
+    }
+    let turn = async {
+        server.core.announced.wait().await;
+        tokio::time::sleep(shared.turn.after()).await;
+    };
+    // Both only say that it is time.
+    race(server.closing.wait(), turn).await;
+}
+
 /// Dresses a handler's answer for the way out.
 fn wrap_response<B: Body>(response: Response<B>, guard: RequestGuard) -> Response<ResponseBody<B>> {
     let shared = &guard.shared;
@@ -331,8 +348,8 @@ fn wrap_response<B: Body>(response: Response<B>, guard: RequestGuard) -> Respons
     let events = response.body().size_hint().exact().is_none()
         && is_of_kind(response.headers(), b"text/event-stream");
     let closing = events.then(|| -> BoxFuture<()> {
-        let server = Arc::clone(&shared.server);
-        Box::pin(async move { server.closing.wait().await })
+        let shared = Arc::clone(shared);
+        Box::pin(async move { until_events_end(&shared).await })
     });
     response.map(|body| ResponseBody::handler(body, guard, closing))
 }

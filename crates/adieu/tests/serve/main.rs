@@ -14,4 +14,5 @@ mod proxies;
     feature = "tonic"
 ))]
 mod spawned;
+mod spread;
 mod timeouts;
