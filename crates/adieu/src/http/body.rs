@@ -112,6 +112,32 @@ impl Drop for RequestGuard {
     }
 }
 
+/// The hold of a tunnel on its request.
+pub(super) struct TunnelGuard {
+    shared: Arc<ConnShared>,
+    hold: Option<RequestGuard>,
+}
+
+impl TunnelGuard {
+    /// `None` if the request has ended.
+    pub(super) fn new(shared: Arc<ConnShared>, id: u64) -> Option<Self> {
+        let begins = shared.begin_tunnel(id);
+        begins.then(|| Self {
+            hold: Some(RequestGuard::new(Arc::clone(&shared), id)),
+            shared,
+        })
+    }
+}
+
+impl Drop for TunnelGuard {
+    fn drop(&mut self) {
+        self.shared.end_tunnel();
+        drop(self.hold.take());
+        // The connection may be idle now, and its driver has seen the end of the stream before this.
+        self.shared.waker.wake();
+    }
+}
+
 pin_project! {
     /// The body of an answer.
     pub(super) struct ResponseBody<B> {

@@ -113,6 +113,8 @@ pub(super) struct ConnCounters {
     in_body: AtomicBool,
     served: AtomicU32,
     under_way: AtomicU32,
+    /// Requests of HTTP/2 whose stream their handler has for itself, as a WebSocket.
+    tunnels: AtomicU32,
     /// Requests whose handler can go on only with more of the body.
     waiting: AtomicU32,
     /// Answers of which the transport holds bytes that the client has no room for yet.
@@ -175,6 +177,7 @@ impl ConnCounters {
             in_body: AtomicBool::new(false),
             served: AtomicU32::new(0),
             under_way: AtomicU32::new(0),
+            tunnels: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             flushing: AtomicU32::new(0),
             waits_to_write: AtomicBool::new(false),
@@ -329,6 +332,11 @@ impl ConnCounters {
         self.progress.load(Relaxed)
     }
 
+    /// One more stream is a tunnel, or one less. One at a time.
+    pub(super) fn tunnels(&self, begins: bool) {
+        count(&self.tunnels, begins);
+    }
+
     pub(super) fn body_is_awaited(&self, awaited: bool) {
         count(&self.waiting, awaited);
     }
@@ -415,7 +423,9 @@ impl ConnCounters {
                 let under_way = self.under_way.load(Relaxed);
                 let flushing = self.flushing.load(Relaxed);
                 // One handler that can go on keeps the connection: the others' clients are the same client.
-                let stuck = flushing + self.waiting.load(Relaxed) >= under_way;
+                let waits = flushing + self.waiting.load(Relaxed);
+                let tunnels = self.tunnels.load(Relaxed);
+                let stuck = waits > 0 && waits + tunnels >= under_way;
                 if self.waits_to_write.load(Relaxed) {
                     ConnState::StalledReader
                 } else if under_way > 0 && stuck {
@@ -424,6 +434,8 @@ impl ConnCounters {
                     } else {
                         ConnState::StalledUpload
                     }
+                } else if under_way > 0 && tunnels >= under_way {
+                    ConnState::Upgraded
                 } else if under_way > 0 && self.half_closed.load(Relaxed) > 0 {
                     ConnState::HalfClosed
                 } else if under_way > 0 {

@@ -561,3 +561,32 @@ fn a_websocket_ends_at_its_turn() {
         "it has no word for it"
     );
 }
+
+/// An HTTP/2 connection that has only WebSockets is not idle, and does not hold a stop.
+#[test]
+fn streams_that_are_tunnels_stay_and_end_after_the_linger() {
+    let counters = served(Protocol::Http2, 0);
+    counters.begin();
+    counters.tunnels(true);
+    assert_eq!(counters.state(), ConnState::Upgraded);
+    assert_eq!(close_action(&counters, running()), CloseAction::Wait(None));
+    assert_eq!(
+        close_action(&counters, linger(400)),
+        CloseAction::Wait(None)
+    );
+    assert_eq!(close_action(&counters, closing(1_000)), CloseAction::Abort);
+    // Another stream has a handler at work, or waits for its client.
+    counters.begin();
+    assert_eq!(counters.state(), ConnState::Working);
+    assert_eq!(
+        close_action(&counters, closing(1_000)),
+        CloseAction::Wait(None)
+    );
+    counters.body_is_awaited(true);
+    assert_eq!(counters.state(), ConnState::StalledUpload);
+    counters.body_is_awaited(false);
+    counters.end();
+    counters.tunnels(false);
+    counters.end();
+    assert_eq!(counters.state(), ConnState::IdleHttp2);
+}

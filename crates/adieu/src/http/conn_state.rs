@@ -185,13 +185,34 @@ impl ConnShared {
         self.counters.awaits_response(self.responses.load(Relaxed))
     }
 
-    /// The request that has just begun is answered in a task of its own.
-    pub(super) fn runs_in(&self, task: u64) {
+    /// The request that began last.
+    pub(super) fn last_request(&self) -> Option<u64> {
+        self.in_flight().next.checked_sub(1)
+    }
+
+    /// A request has a task of its own.
+    pub(super) fn runs_in(&self, id: u64, task: u64) {
         let mut in_flight = self.in_flight();
-        let last = in_flight.next.wrapping_sub(1);
-        if let Some(index) = in_flight.find(last) {
+        if let Some(index) = in_flight.find(id) {
             in_flight.under_way[index].task = task;
         }
+    }
+
+    /// The stream of a request in flight is a tunnel now, and has a hold on it.
+    pub(super) fn begin_tunnel(&self, id: u64) -> bool {
+        let mut in_flight = self.in_flight();
+        let Some(index) = in_flight.find(id) else {
+            return false;
+        };
+        in_flight.under_way[index].holds += 1;
+        self.counters.tunnels(true);
+        true
+    }
+
+    /// The stream is over, or its handler has let go of it.
+    pub(super) fn end_tunnel(&self) {
+        let _one_at_a_time = self.in_flight();
+        self.counters.tunnels(false);
     }
 
     /// One hold less, a piece's if it says whether it was written. With the last one the request ends: its answer is

@@ -16,7 +16,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
-use super::body::RequestBody;
+use super::body::{RequestBody, TunnelGuard};
 use super::close_policy::{CloseAction, ConnState, Protocol};
 use super::conn_state::{ConnShared, now_ms};
 use super::io::ConnIo;
@@ -143,7 +143,8 @@ async fn run_protocol<S, B, F>(
     let io = TokioIo::new(io);
     if http2 {
         shared.counters.enter(Protocol::Http2, now_ms());
-        let mut builder = hyper::server::conn::http2::Builder::new(Tracker(Arc::clone(&shared)));
+        let mut builder =
+            hyper::server::conn::http2::Builder::new(Tracker::new(Arc::clone(&shared)));
         set_http2(&mut builder, &shared.limits);
         let conn = builder.serve_connection(io, desk);
         let mut told = false;
@@ -215,6 +216,9 @@ fn set_http2(builder: &mut hyper::server::conn::http2::Builder<Tracker>, limits:
         .initial_connection_window_size(limits.http2_connection_window.clamp(WINDOWS.0, WINDOWS.1))
         .keep_alive_interval((pings < Duration::MAX).then_some(pings.min(MAX_TIMER)))
         .keep_alive_timeout(limits.http2_ping_timeout.min(MAX_TIMER));
+    if limits.http2_extended_connect {
+        builder.enable_connect_protocol();
+    }
 }
 
 /// Offers a connection to the new process. `None` if it is that one's now; else it is this one's, as before, and is served
@@ -251,8 +255,30 @@ impl Drop for ReleasedOnDrop {
 }
 
 /// Runs the futures of HTTP/2 streams as tracked work.
-#[derive(Clone)]
-struct Tracker(Arc<ConnShared>);
+struct Tracker {
+    shared: Arc<ConnShared>,
+    /// The request of the stream that has this copy.
+    request: Option<u64>,
+}
+
+impl Tracker {
+    const fn new(shared: Arc<ConnShared>) -> Self {
+        Self {
+            shared,
+            request: None,
+        }
+    }
+}
+
+/// The protocol makes a copy for each stream, right after it has called the service with the stream's request.
+impl Clone for Tracker {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            request: self.shared.last_request(),
+        }
+    }
+}
 
 impl<F> hyper::rt::Executor<F> for Tracker
 where
@@ -260,7 +286,12 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let server = &self.0.server;
+        let server = &self.shared.server;
+        // What a stream wants to be run, and not the connection, is its tunnel: the response has been given, and the handler
+        // has the stream.
+        let tunnel = self
+            .request
+            .and_then(|request| TunnelGuard::new(Arc::clone(&self.shared), request));
         let seat = spawn::register(
             &server.core,
             "stream".into(),
@@ -270,11 +301,28 @@ where
         );
         if let Ok(seat) = seat {
             // The protocol calls the service and spawns what that gives, one request after the other.
-            self.0.runs_in(server.core.tasks.id(seat));
-            server
-                .core
-                .runtime
-                .spawn(Tracked::new(Arc::clone(&server.core), seat, true, stream));
+            if let Some(request) = self.request.or_else(|| self.shared.last_request()) {
+                self.shared.runs_in(request, server.core.tasks.id(seat));
+            }
+            let core = Arc::clone(&server.core);
+            match tunnel {
+                None => drop(
+                    server
+                        .core
+                        .runtime
+                        .spawn(Tracked::new(core, seat, true, stream)),
+                ),
+                Some(tunnel) => {
+                    let stream = async move {
+                        stream.await;
+                        drop(tunnel);
+                    };
+                    server
+                        .core
+                        .runtime
+                        .spawn(Tracked::new(core, seat, true, stream));
+                }
+            }
         }
     }
 }

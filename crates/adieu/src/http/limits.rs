@@ -74,6 +74,8 @@ limits! {
     http2_stream_window: u32 = 1_024 * 1_024;
     /// The same for all streams of an HTTP/2 connection together; at least 64 KiB. 1 MiB.
     http2_connection_window: u32 = 1_024 * 1_024;
+    /// Whether clients may open WebSockets over HTTP/2, one for each stream (extended CONNECT, RFC 8441). Off.
+    http2_extended_connect: bool = false;
     /// How often the client of an HTTP/2 connection is asked whether it is still there, with a PING. A client that answers
     /// is not idle for `keep_alive`. Off: [`Duration::MAX`].
     http2_ping_interval: Duration = Duration::MAX;

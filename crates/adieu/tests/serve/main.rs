@@ -16,3 +16,4 @@ mod proxies;
 mod spawned;
 mod spread;
 mod timeouts;
+mod websocket_http2;
