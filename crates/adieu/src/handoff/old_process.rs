@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -32,8 +33,6 @@ use crate::util::{panics, sys};
 const SERVING_WAIT: Duration = Duration::from_secs(10);
 /// How long a next process that failed may take to end by itself.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
-/// How long a new process that closed the channel may take to end by itself, before it is asked to.
-const OWN_EXIT_WAIT: Duration = Duration::from_millis(200);
 /// How long one that was killed may take to be gone: a moment, unless the machine is very busy.
 const KILL_WAIT: Duration = Duration::from_millis(250);
 
@@ -379,13 +378,14 @@ impl NewProcess {
             cancelled
         };
         let _ = self.channel.shutdown(Shutdown::Both);
-        // A new process that has closed the channel is probably ending by itself, and its exit status tells the reason.
+        // A new process that has closed the channel is ending by itself. On a busy machine this takes a while.
         let own_exit_wait = match error {
-            TakeOverError::ChannelClosed => OWN_EXIT_WAIT,
-            TakeOverError::Failed(_) => Duration::ZERO,
+            TakeOverError::ChannelClosed if !cancelled => EXIT_WAIT,
+            _ => Duration::ZERO,
         };
-        let by_itself = await_exit(pid, own_exit_wait);
-        if !by_itself {
+        let mut asked = Asked::Nothing;
+        if !await_exit(pid, own_exit_wait) {
+            asked = Asked::ToEnd;
             sys::terminate(pid);
             let timeout = if self.may_have_clients {
                 core.terms.grace
@@ -393,6 +393,7 @@ impl NewProcess {
                 EXIT_WAIT
             };
             if !await_exit(pid, timeout) {
+                asked = Asked::Killed;
                 sys::kill(pid);
             }
         }
@@ -407,7 +408,7 @@ impl NewProcess {
         };
         match (error, status) {
             _ if cancelled => "the service was asked to stop".to_owned(),
-            (TakeOverError::ChannelClosed, Ok(status)) if by_itself => {
+            (TakeOverError::ChannelClosed, Ok(status)) if asked.leaves_reason(status) => {
                 format!("process {pid} {}", describe(status))
             }
             (TakeOverError::ChannelClosed, _) => format!("process {pid} closed the hand-off"),
@@ -416,8 +417,27 @@ impl NewProcess {
     }
 }
 
+/// What was done to end a new process.
+#[derive(Clone, Copy)]
+enum Asked {
+    Nothing,
+    ToEnd,
+    Killed,
+}
+
+impl Asked {
+    /// Whether a process that has ended like this had a reason of its own: it may have been at its end when it was asked.
+    fn leaves_reason(self, status: ExitStatus) -> bool {
+        match (self, status.code(), status.signal()) {
+            (Self::Nothing, ..) => true,
+            (_, Some(code), _) => code != 0,
+            (Self::ToEnd, None, signal) => signal != Some(libc::SIGTERM),
+            (Self::Killed, None, signal) => !matches!(signal, Some(libc::SIGTERM | libc::SIGKILL)),
+        }
+    }
+}
+
 fn describe(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended in its start-up with exit code {code}"),
         (None, Some(signal)) => format!("was killed in its start-up by signal {signal}"),
@@ -551,9 +571,27 @@ fn program(called: Option<OsString>) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
     use super::*;
+
+    /// The reason for the failure is the new process's exit status, however late it comes, unless it is our own doing.
+    #[test]
+    fn a_process_that_was_asked_at_its_end_has_its_own_reason() {
+        let (exit, signal) = (|code: i32| code << 8, |signal: i32| signal);
+        for (asked, status, is_its_own) in [
+            (Asked::Nothing, exit(0), true),
+            (Asked::Nothing, signal(libc::SIGKILL), true),
+            (Asked::ToEnd, exit(7), true),
+            (Asked::ToEnd, signal(libc::SIGKILL), true),
+            (Asked::ToEnd, exit(0), false),
+            (Asked::ToEnd, signal(libc::SIGTERM), false),
+            (Asked::Killed, exit(7), true),
+            (Asked::Killed, signal(libc::SIGKILL), false),
+            (Asked::Killed, signal(libc::SIGSEGV), true),
+        ] {
+            let status = ExitStatus::from_raw(status);
+            assert_eq!(asked.leaves_reason(status), is_its_own, "{status}");
+        }
+    }
 
     #[test]
     fn a_process_that_was_just_being_started_does_not_outlive_us() {
