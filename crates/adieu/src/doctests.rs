@@ -12,6 +12,7 @@ pages! {
     Contract = "contract.md";
     PhasesAndBudget = "phases-and-budget.md";
     Tasks = "tasks.md";
+    Components = "components.md";
     Resources = "resources.md";
     Failures = "failures.md";
     Report = "report.md";

@@ -35,6 +35,14 @@ pub(crate) enum ErrorKind {
         first: &'static Location<'static>,
         again: &'static Location<'static>,
     },
+    /// A component cannot be started again.
+    NotRestarted {
+        name: Arc<str>,
+        place: &'static Location<'static>,
+        why: &'static str,
+    },
+    /// Something was to be added to a service that stops.
+    Stopping,
     /// A configured value makes no sense.
     Config { what: String },
     /// `run` wants to make a runtime inside one.
@@ -80,6 +88,11 @@ impl Error {
         Self::new(ErrorKind::Config { what })
     }
 
+    /// Cannot be: what starts a builder consumes it.
+    pub(crate) fn started_twice() -> Self {
+        Self::config("it has been started already".to_owned())
+    }
+
     /// The cause of the stop, where it is nearer than "setup failed".
     pub(crate) fn cause(&self) -> Option<Cause> {
         match &self.kind {
@@ -120,6 +133,10 @@ impl fmt::Display for Error {
                 f,
                 "two parts are named `{name}`: the first at {first}, another at {again}; give one of them a new name"
             ),
+            ErrorKind::NotRestarted { name, place, why } => {
+                write!(f, "`{name}` (made at {place}) was not started again: {why}")
+            }
+            ErrorKind::Stopping => f.write_str("nothing was added: the service is stopping"),
             ErrorKind::Config { what } => f.write_str(what),
             ErrorKind::NestedRuntime => f.write_str(
                 "`run` makes the service's own runtime, but this thread is inside one already; call it from a plain \

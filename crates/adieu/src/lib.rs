@@ -69,6 +69,7 @@ pub mod fuzzing {
     pub use crate::state::file::fuzzing::*;
 }
 
+pub use app::components::Components;
 pub use app::scope::{Scope, scope};
 #[cfg(feature = "http")]
 pub use app::serve::{Drained, Serve, serve};

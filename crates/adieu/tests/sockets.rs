@@ -5,9 +5,13 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use adieu::component::ComponentStatus;
+use adieu::report::Outcome;
 use adieu::{App, Report, scope};
 use axum::{Router, routing::get};
+use tokio::sync::Notify;
 
 async fn serve(path: PathBuf, meanwhile: impl FnOnce(&Path) + Send + 'static) -> Report {
     scope("sockets")
@@ -37,13 +41,19 @@ fn connect(path: &Path) -> UnixStream {
 }
 
 fn ask(path: &Path) {
+    let answer = ask_for(path, "/");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+fn ask_for(path: &Path, what: &str) -> String {
     let mut stream = connect(path);
+    let request = format!("GET {what} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream
-        .write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .write_all(request.as_bytes())
         .expect("the server reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    answer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,4 +278,53 @@ async fn links_are_not_followed() {
     let report = serve(path, |_| {}).await;
     assert_eq!(report.exit_code(), 1, "{report}");
     assert!(victim.exists());
+}
+
+/// The other server of the same service goes on, and what was in flight is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_server_is_stopped_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (public, internal) = (
+        directory.path().join("public"),
+        directory.path().join("internal"),
+    );
+    let (asked, seen) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, held) = (Arc::clone(&asked), Arc::clone(&seen));
+    let report = scope("sockets")
+        .run(async |app: &mut App| {
+            for (name, path) in [("public", &public), ("internal", &internal)] {
+                let listener = app.listen(name, format!("unix:{}", path.display())).await?;
+                let (tell, held) = (Arc::clone(&tell), Arc::clone(&held));
+                let slow = async move || {
+                    tell.notify_one();
+                    held.notified().await;
+                    "slow\n"
+                };
+                let router = Router::new()
+                    .route("/", get(async || "hello\n"))
+                    .route("/slow", get(slow));
+                app.http(listener, router);
+            }
+            let (handle, server) = (app.shutdown_handle(), app.component("public"));
+            let (public, internal) = (public.clone(), internal.clone());
+            app.task("script", |_stop| async move {
+                let server = server.expect("it is registered");
+                let theirs = public.clone();
+                let in_flight = tokio::task::spawn_blocking(move || ask_for(&theirs, "/slow"));
+                asked.notified().await;
+                server.stop();
+                assert_eq!(server.status(), ComponentStatus::Stopping);
+                seen.notify_one();
+                let answer = in_flight.await.expect("no panic");
+                assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+                assert_eq!(server.done().await, Outcome::Finished);
+                assert!(UnixStream::connect(&public).is_err(), "it is closed");
+                let asking = tokio::task::spawn_blocking(move || ask(&internal));
+                asking.await.expect("the other one answers");
+                handle.stop("the test is over");
+            });
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 0, "{report}");
 }

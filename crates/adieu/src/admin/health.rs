@@ -68,17 +68,15 @@ impl View {
 
     /// What every part is doing, in the order of registration.
     pub(super) fn parts(&self) -> Vec<PartState> {
-        self.ledger(|ledger| {
-            let (parts, is_told) = (self.core.parts(), self.core.stop.is_requested());
-            let state = |(index, part): (usize, &ComponentEntry)| PartState {
-                name: Arc::clone(&part.name),
-                kind: part.kind,
-                condition: part.status(ledger.progress(index), is_told),
-                restarts: part.restarts,
-                stats: server_probe(part).map(ServerProbe::stats),
-            };
-            parts.iter().enumerate().map(state).collect()
-        })
+        let parts = self.core.parts();
+        let state = |part: &ComponentEntry| PartState {
+            name: Arc::clone(&part.name),
+            kind: part.kind,
+            condition: part.status(),
+            restarts: part.restarts,
+            stats: server_probe(part).map(ServerProbe::stats),
+        };
+        parts.iter().map(state).collect()
     }
 
     /// Asks everything that readiness depends on. While the service starts or stops, the answer is clear without

@@ -1,5 +1,6 @@
 //! What `setup` holds: registers the parts of the service.
 
+pub(crate) mod components;
 mod extensions;
 mod in_place;
 mod inputs;
@@ -20,7 +21,10 @@ use std::sync::{Arc, Mutex};
 
 use adieu_lifecycle::Cause;
 
-use crate::component::{self, BlockingBuilder, Ending, HookBuilder, Resource, TaskBuilder};
+use crate::app::components::Components;
+use crate::component::{
+    self, BlockingBuilder, ComponentHandle, Ending, HookBuilder, Resource, TaskBuilder,
+};
 use crate::error::{BoxError, Error};
 use crate::report::{ComponentKind, ReportBuilder};
 use crate::runtime::plan::Plan;
@@ -451,6 +455,34 @@ impl App {
         ShutdownHandle {
             core: Arc::clone(&self.registrar.core),
         }
+    }
+
+    /// The handle of the component of this name, if it is registered: of a server, for instance.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.task("importer", |stop| async move { stop.requested().await });
+    /// let importer = app.component("importer");
+    /// # assert_eq!(importer.map(|it| it.kind().name()), Some("task"));
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn component(&self, name: &str) -> Option<ComponentHandle> {
+        ComponentHandle::find(&self.registrar.core, name)
+    }
+
+    /// Finds components, and adds more, while the service runs.
+    #[must_use]
+    pub fn components(&self) -> Components {
+        Components::new(
+            Arc::clone(&self.registrar.core),
+            Arc::clone(&self.registrar.ledger),
+        )
     }
 
     /// Who will stop in which phase with what budget, as registered so far.

@@ -1,7 +1,8 @@
-//! The builders that [`App`](crate::App) gives for tasks, resources and hooks.
+//! The builders that [`App`](crate::App) gives for tasks, resources and hooks, and the handles of components.
 
 // Each component registers itself, starts, and says how it is to be ended.
 
+mod handle;
 mod hook;
 mod resource;
 mod task;
@@ -9,6 +10,8 @@ mod task;
 pub use crate::runtime::ending::Ending;
 pub(crate) use crate::runtime::ending::{BoxFuture, Closer};
 
+pub use crate::report::ComponentStatus;
+pub use handle::ComponentHandle;
 pub use hook::HookBuilder;
 pub use resource::{OpenResource, Resource};
 pub use task::{BlockingBuilder, TaskBuilder};

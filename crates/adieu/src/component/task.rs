@@ -9,7 +9,7 @@ use std::time::Duration;
 use adieu_lifecycle::ComponentId;
 use tokio::task::JoinHandle;
 
-use super::{BoxFuture, Ending};
+use super::{BoxFuture, ComponentHandle, Ending};
 use crate::error::Error;
 use crate::report::ComponentKind;
 use crate::runtime::registered::{AbortOnDrop, registered};
@@ -81,7 +81,7 @@ where
 {
     let task = AbortOnDrop(task);
     Code::Once(Box::new(move |stop| {
-        let part = stop.part;
+        let part = stop.part();
         let token = part.and_then(|part| stop.core.with_part(part, |part| part.token.clone()));
         let work = registered(stop.clone(), token, task);
         Box::pin(async move {
@@ -126,6 +126,29 @@ impl<'app> TaskBuilder<'app> {
         self.limit = Some(limit);
         self
     }
+
+    /// Starts it here and now, and gives its handle.
+    ///
+    /// # Errors
+    /// If its name is in use.
+    pub fn start(mut self) -> Result<ComponentHandle, Error> {
+        self.begin().unwrap_or_else(|| Err(Error::started_twice()))
+    }
+
+    /// Nothing if it has begun.
+    fn begin(&mut self) -> Option<Result<ComponentHandle, Error>> {
+        let code = self.code.take()?;
+        let name = std::mem::take(&mut self.name);
+        Some(begin(
+            self.app,
+            ComponentKind::Task,
+            name,
+            self.place,
+            self.limit,
+            self.on_failure,
+            code,
+        ))
+    }
 }
 
 /// Registers work of this kind, and starts it under supervision.
@@ -137,9 +160,11 @@ pub(crate) fn begin(
     limit: Option<Duration>,
     on_failure: OnFailure,
     code: Code,
-) -> Result<(), Error> {
+) -> Result<ComponentHandle, Error> {
     let core = &app.core;
     let id = core.register(name, kind, place, limit)?;
+    let is_restartable = matches!(code, Code::Again(..));
+    core.with_part(id, |part| part.is_restartable = is_restartable);
     let stop = Stop::new(Arc::clone(core)).of(id);
     match code {
         Code::Once(code) => launch(core, id, supervise::once(stop, id, on_failure, code)),
@@ -149,24 +174,12 @@ pub(crate) fn begin(
             supervise::again(stop, id, restart, on_failure, code),
         ),
     }
-    Ok(())
+    Ok(ComponentHandle::of(core, id, kind))
 }
 
 impl Drop for TaskBuilder<'_> {
     fn drop(&mut self) {
-        let Some(code) = self.code.take() else { return };
-        let name = std::mem::take(&mut self.name);
-        let kind = ComponentKind::Task;
-        let begun = begin(
-            self.app,
-            kind,
-            name,
-            self.place,
-            self.limit,
-            self.on_failure,
-            code,
-        );
-        if let Err(error) = begun {
+        if let Some(Err(error)) = self.begin() {
             self.app.misuse(error);
         }
     }
@@ -234,9 +247,26 @@ impl<'app> BlockingBuilder<'app> {
         self
     }
 
-    fn start(&mut self, code: Box<dyn FnOnce(Stop) -> crate::Result + Send>) -> Result<(), Error> {
-        let core = Arc::clone(&self.app.core);
-        let id = core.register(self.name.clone(), ComponentKind::Blocking, self.place, None)?;
+    /// Starts it here and now, and gives its handle.
+    ///
+    /// # Errors
+    /// If its name is in use.
+    pub fn start(mut self) -> Result<ComponentHandle, Error> {
+        self.begin().unwrap_or_else(|| Err(Error::started_twice()))
+    }
+
+    /// Nothing if it has begun.
+    fn begin(&mut self) -> Option<Result<ComponentHandle, Error>> {
+        let code = self.code.take()?;
+        Some(self.spawn(code))
+    }
+
+    fn spawn(
+        &self,
+        code: Box<dyn FnOnce(Stop) -> crate::Result + Send>,
+    ) -> Result<ComponentHandle, Error> {
+        let (core, kind) = (Arc::clone(&self.app.core), ComponentKind::Blocking);
+        let id = core.register(self.name.clone(), kind, self.place, None)?;
         let work = supervise::blocking(
             Stop::new(Arc::clone(&core)).of(id),
             id,
@@ -245,15 +275,13 @@ impl<'app> BlockingBuilder<'app> {
         );
         // Too late means that `setup` outlived the drain; the part then has its outcome from the machine.
         let _ = spawn::blocking(&core, self.name.clone(), self.place, Some(id), work);
-        Ok(())
+        Ok(ComponentHandle::of(&core, id, kind))
     }
 }
 
 impl Drop for BlockingBuilder<'_> {
     fn drop(&mut self) {
-        if let Some(code) = self.code.take()
-            && let Err(error) = self.start(code)
-        {
+        if let Some(Err(error)) = self.begin() {
             self.app.misuse(error);
         }
     }

@@ -365,7 +365,7 @@ impl Server {
         listener: Listener,
         mut serve: impl FnMut(SharedSocket),
     ) -> crate::Result {
-        let stop = Stop::new(Arc::clone(&self.core));
+        let stop = Stop::new(Arc::clone(&self.core)).of(self.part);
         if stop.until(self.core.running.wait()).await.is_none() {
             return Ok(());
         }

@@ -170,7 +170,7 @@ impl<'app> ConsumerBuilder<'app> {
             location,
             None,
         )?;
-        let stop = Stop::new(Arc::clone(&core));
+        let stop = Stop::new(Arc::clone(&core)).of(id);
         let run = Box::new(move |stop| {
             start(ConsumerContext {
                 stop,

@@ -275,13 +275,6 @@ impl ReportBuilder {
         Some((phase, since_stop))
     }
 
-    /// How far the part of this number has come: its outcome, and whether its close or hook has begun.
-    pub(crate) fn progress(&self, part: usize) -> (Option<Outcome>, bool) {
-        let outcome = self.outcomes.get(part).copied().flatten();
-        let is_closing = self.closing_since.get(part).is_some_and(Option::is_some);
-        (outcome.map(|(outcome, ..)| outcome), is_closing)
-    }
-
     /// How often tasks have blocked the loop.
     #[cfg(feature = "admin")]
     pub(crate) fn blocks(&self) -> u64 {

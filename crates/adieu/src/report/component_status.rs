@@ -2,10 +2,13 @@
 
 use adieu_lifecycle::Outcome;
 
+/// What a component is doing at this moment. Given by [`ComponentHandle::status`](crate::component::ComponentHandle::status).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ComponentStatus {
+#[non_exhaustive]
+pub enum ComponentStatus {
     /// A resource opens, or a server does not listen yet.
     Starting,
+    /// A task works, a server listens, a resource is open.
     Ready,
     /// Work that was told to stop, and is at it.
     Stopping,
@@ -13,6 +16,7 @@ pub(crate) enum ComponentStatus {
     Waiting,
     /// A resource closes, or a hook runs.
     Closing,
+    /// It has ended.
     Over(Outcome),
 }
 
@@ -33,7 +37,9 @@ impl ComponentStatus {
         "not reached",
     ];
 
-    pub(crate) const fn name(self) -> &'static str {
+    /// Its name in the status and on the admin port.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
             Self::Ready => "ready",

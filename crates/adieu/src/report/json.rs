@@ -222,6 +222,9 @@ fn entry(at: Duration, notice: &Notice) -> Value {
         } => {
             json!({"event": "restarting", "part": &**part, "restarts": restarts, "delay_ms": millis(*delay), "failure": failure})
         }
+        Notice::Restarted { part, restarts, .. } => {
+            json!({"event": "restarted", "part": &**part, "restarts": restarts})
+        }
         Notice::ChildFailed {
             task,
             place,

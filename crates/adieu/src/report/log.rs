@@ -154,6 +154,19 @@ pub(crate) fn log(service: &str, notice: &Notice) {
                 show(*delay)
             );
         }
+        Notice::Restarted {
+            part,
+            place,
+            restarts,
+        } => say!(
+            info,
+            service = service,
+            part = part,
+            place = place,
+            "task {} starts again as asked for; start number {}",
+            part,
+            restarts + 1
+        ),
         Notice::ChildFailed {
             task,
             place,

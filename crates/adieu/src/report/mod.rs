@@ -19,7 +19,7 @@ pub(crate) mod writer;
 #[doc(inline)]
 pub use adieu_lifecycle::{Cause, Exit, Outcome, Phase};
 pub(crate) use builder::ReportBuilder;
-pub(crate) use component_status::ComponentStatus;
+pub use component_status::ComponentStatus;
 pub(crate) use deferred_log::{DeferredLog, DeferredLogs};
 #[cfg(feature = "admin")]
 pub(crate) use json::{millis, pretty};

@@ -160,6 +160,15 @@ pub enum Notice {
         /// What went wrong.
         failure: Failure,
     },
+    /// A task has ended because its handle asked for it to be started again, and it is.
+    Restarted {
+        /// Its name.
+        part: Arc<str>,
+        /// Where in the source it was made.
+        place: String,
+        /// How often it was started again, this one included.
+        restarts: u32,
+    },
     /// Work that a task started has panicked.
     ChildFailed {
         /// Its name.

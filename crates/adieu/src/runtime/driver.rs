@@ -98,6 +98,7 @@ impl Driver {
         let now = self.core.now();
         match message {
             DriverMessage::Note(notice) => self.notify(now, notice),
+            DriverMessage::Close(part) => self.close(part, now),
             DriverMessage::DeferredLog(line) => self.sink.log_deferred(line),
             DriverMessage::Status => {
                 let status = self.ledger(|ledger| status::status(ledger, &self.core, now));
@@ -191,7 +192,10 @@ impl Driver {
                 );
             }
             Action::CancelSetup => self.core.setup.cancel(),
-            Action::RequestStop(deadline) => self.core.stop.request(deadline),
+            Action::RequestStop(deadline) => {
+                self.core.stop.request(deadline);
+                self.core.pass_stop_on();
+            }
             Action::WatchIdle => self.core.on_departure(self.core.tasks.watch()),
             Action::CancelPart(part) => self.cancel_part(part),
             Action::CancelWork => {
@@ -260,15 +264,17 @@ impl Driver {
     /// Starts the close of a resource, or a hook. Its end comes back through the mailbox.
     fn close(&mut self, id: ComponentId, now: Time) {
         let taken = self.core.with_part(id, |part| {
-            (
-                part.closer.take(),
-                part.token.clone(),
-                Arc::clone(&part.name),
-                part.kind,
-            )
+            let closer = part.closer.take();
+            let was_closing = std::mem::replace(&mut part.is_closing, closer.is_some());
+            part.is_closing |= was_closing;
+            let name = Arc::clone(&part.name);
+            (closer, was_closing, part.token.clone(), name, part.kind)
         });
-        let Some((Some(closer), token, part, kind)) = taken else {
-            return self.core.tell(Event::Ended(id, End::Done));
+        let (closer, token, part, kind) = match taken {
+            Some((Some(closer), _, token, part, kind)) => (closer, token, part, kind),
+            // The program has begun to close it. Its end comes from there, within the time that it has from here on.
+            Some((None, true, ..)) => return,
+            _ => return self.core.tell(Event::Ended(id, End::Done)),
         };
         self.ledger(|ledger| ledger.closing(id, now));
         self.notify(now, Notice::Closing { part, kind });
@@ -303,6 +309,9 @@ impl Driver {
     fn settled(&mut self, id: ComponentId, outcome: Outcome, now: Time) {
         let blocking = outcome == Outcome::Abandoned && self.is_blocking(id);
         self.ledger(|ledger| ledger.settled(id, outcome, now, blocking));
+        if let Some(end) = self.core.with_part(id, |part| Arc::clone(&part.end)) {
+            end.set(outcome);
+        }
         let is_running = self.core.cause.get().is_none();
         let notice = self.core.with_part(id, |part| Notice::Settled {
             part: Arc::clone(&part.name),
@@ -362,6 +371,7 @@ impl Driver {
         // After an orderly stop nothing is left to be named or told. A third signal comes before all that.
         self.abandon_work(now);
         self.core.stop.cancel();
+        self.core.pass_stop_on();
         self.core.tasks.wake_all();
         self.name_the_cancelled(now);
         self.ledger(|ledger| ledger.ended(now, exit));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::error::{TaskError, TooLate};
+use crate::runtime::component_stop::ComponentStop;
 use crate::runtime::shared::ServiceShared;
 use crate::runtime::spawn;
 use crate::runtime::stop::Stop;
@@ -42,6 +43,8 @@ use crate::tracking::task_registry::WorkKind;
 #[must_use = "dropping a group cancels its tasks: join it"]
 pub struct Group<T: 'static, E: 'static> {
     core: Arc<ServiceShared>,
+    /// Of the component that the group belongs to: its members hear of its stop.
+    component: Option<Arc<ComponentStop>>,
     token: CancelToken,
     tasks: JoinSet<(usize, MemberEnd<T, E>)>,
     members: Vec<Member>,
@@ -136,9 +139,10 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    pub(crate) fn new(core: Arc<ServiceShared>) -> Self {
+    pub(crate) fn new(stop: &Stop) -> Self {
         Self {
-            core,
+            core: Arc::clone(&stop.core),
+            component: stop.component.clone(),
             token: CancelToken::default(),
             tasks: JoinSet::new(),
             members: Vec::new(),
@@ -164,7 +168,7 @@ where
         let stop = Stop {
             core: Arc::clone(&self.core),
             group: Some(self.token.clone()),
-            part: None,
+            component: self.component.clone(),
         };
         let member = self.token.wrap(code(stop));
         let tracked = Tracked::new(Arc::clone(&self.core), slot, true, member);

@@ -1,5 +1,6 @@
 //! One service at run time: what its threads share, its tracked tasks, its stop, and the driver of its state machine.
 
+pub(crate) mod component_stop;
 pub(crate) mod driver;
 pub(crate) mod ending;
 pub(crate) mod extension;

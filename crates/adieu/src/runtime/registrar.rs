@@ -9,10 +9,6 @@ use crate::runtime::shared::ServiceShared;
 /// The service under construction, as the builders of components know it.
 pub(crate) struct Registrar {
     pub(crate) core: Arc<ServiceShared>,
-    #[cfg_attr(
-        not(feature = "admin"),
-        expect(dead_code, reason = "the admin port shows it")
-    )]
     pub(crate) ledger: Arc<Mutex<ReportBuilder>>,
     misuse: Option<Error>,
 }

@@ -18,6 +18,7 @@ use crate::report::{
     ComponentKind, ComponentSnapshot, ComponentStatus, DeferredLog, DeferredLogs, LostWork, Notice,
     Snapshot,
 };
+use crate::runtime::component_stop::{ComponentEnd, ComponentStop};
 use crate::runtime::ending::Closer;
 use crate::runtime::extension::{ComponentProbe, Extensions};
 use crate::runtime::hard_exit::HardExit;
@@ -39,6 +40,8 @@ pub(crate) enum DriverMessage {
     Note(Notice),
     /// For the log only, from the midst of work.
     DeferredLog(DeferredLog),
+    /// The program closes a resource before the service stops.
+    Close(ComponentId),
     /// Print the status.
     Status,
     /// An extension that held the service back lets it run.
@@ -72,9 +75,16 @@ pub(crate) struct ComponentEntry {
     pub(crate) is_report_only: bool,
     /// Work whose own limit was reached before the drain's.
     pub(crate) was_cut: bool,
+    /// Tells the work to stop; of a task that is started again, this start of it.
+    pub(crate) stop: Arc<ComponentStop>,
+    /// Whether it can be started again by its handle.
+    pub(crate) is_restartable: bool,
     /// Cancels the work, or the close in progress.
     pub(crate) token: CancelToken,
     pub(crate) closer: Option<Closer>,
+    /// Its close has begun, or its hook runs.
+    pub(crate) is_closing: bool,
+    pub(crate) end: Arc<ComponentEnd>,
     /// A server's, from the moment it listens.
     pub(crate) probe: Option<Box<dyn ComponentProbe>>,
 }
@@ -93,20 +103,17 @@ impl ComponentEntry {
         }
     }
 
-    /// `progress` is what is on record of the component, `is_told` whether work was told to stop. In the lame-duck period
-    /// before that it works as ever.
-    pub(crate) fn status(
-        &self,
-        progress: (Option<Outcome>, bool),
-        is_told: bool,
-    ) -> ComponentStatus {
-        match (progress, self.role) {
-            ((Some(outcome), _), _) => ComponentStatus::Over(outcome),
-            ((None, true), _) => ComponentStatus::Closing,
-            ((None, false), Role::Hook(_)) => ComponentStatus::Waiting,
-            ((None, false), Role::Resource) if self.closer.is_none() => ComponentStatus::Starting,
-            ((None, false), Role::Work) if is_told => ComponentStatus::Stopping,
-            ((None, false), Role::Work) if self.kind.is_server() && self.probe.is_none() => {
+    /// Work that was told to stop is stopping. In the lame-duck period before that it works as ever.
+    pub(crate) fn status(&self) -> ComponentStatus {
+        if let Some(outcome) = self.end.get() {
+            return ComponentStatus::Over(outcome);
+        }
+        match self.role {
+            _ if self.is_closing => ComponentStatus::Closing,
+            Role::Hook(_) => ComponentStatus::Waiting,
+            Role::Resource if self.closer.is_none() => ComponentStatus::Starting,
+            Role::Work if self.stop.state.is_requested() => ComponentStatus::Stopping,
+            Role::Work if self.kind.is_server() && self.probe.is_none() => {
                 ComponentStatus::Starting
             }
             _ => ComponentStatus::Ready,
@@ -235,6 +242,7 @@ impl ServiceShared {
         }
         let id = ComponentId(u32::try_from(parts.len()).unwrap_or(u32::MAX));
         let role = kind.role();
+        let stop = self.component_stop(id);
         parts.push(ComponentEntry {
             name: name.into(),
             kind,
@@ -247,14 +255,47 @@ impl ServiceShared {
             stops_service: None,
             is_report_only: false,
             was_cut: false,
+            stop,
+            is_restartable: false,
             token: CancelToken::default(),
             closer: None,
+            is_closing: false,
+            end: Arc::default(),
             probe: None,
         });
         let limit = limit.map(|limit| limit.min(FOREVER));
         // Under the lock, so that the machine hears of parts in the order of their numbers.
         self.tell(Event::Registered(id, role, limit));
         Ok(id)
+    }
+
+    /// A stop for this component. Made under the lock of the components: either [`pass_stop_on`](Self::pass_stop_on) finds
+    /// it, or it finds the service's stop here.
+    fn component_stop(&self, id: ComponentId) -> Arc<ComponentStop> {
+        let stop = ComponentStop::new(id);
+        if self.stop.is_requested() {
+            stop.request();
+        }
+        Arc::new(stop)
+    }
+
+    /// Tells every component of the service's stop, which has been requested.
+    pub(crate) fn pass_stop_on(&self) {
+        for part in &*self.parts() {
+            part.stop.request();
+        }
+    }
+
+    /// The stop of the next start of a task, if the one that has ended was told to start again.
+    pub(crate) fn renew_stop(&self, id: ComponentId) -> Option<Arc<ComponentStop>> {
+        let mut parts = self.parts();
+        let part = parts.get_mut(id.0 as usize)?;
+        if self.stop.is_requested() || !part.stop.restarts() {
+            return None;
+        }
+        part.stop = self.component_stop(id);
+        part.restarts += 1;
+        Some(Arc::clone(&part.stop))
     }
 
     pub(crate) fn plan(&self) -> Plan {

@@ -51,7 +51,7 @@ fn write_status(
             writeln!(f)?;
         }
     }
-    write_components(f, builder, core, now)?;
+    write_components(f, core, now)?;
     for extension in core.extensions.iter() {
         extension.write_status(f)?;
     }
@@ -66,20 +66,15 @@ fn stage(core: &ServiceShared) -> String {
     }
 }
 
-fn write_components(
-    f: &mut String,
-    builder: &ReportBuilder,
-    core: &ServiceShared,
-    now: Time,
-) -> std::fmt::Result {
-    let (parts, is_told) = (core.parts(), core.stop.is_requested());
+fn write_components(f: &mut String, core: &ServiceShared, now: Time) -> std::fmt::Result {
+    let parts = core.parts();
     let width = parts
         .iter()
         .map(|part| part.name.chars().count())
         .max()
         .unwrap_or(0);
-    for (index, part) in parts.iter().enumerate() {
-        let status = part.status(builder.progress(index), is_told).name();
+    for part in &*parts {
+        let status = part.status().name();
         let (kind, name, age) = (part.kind, &part.name, show(now.saturating_sub(part.born)));
         write!(f, "  {kind:<11} {name:<width$}  {status}, {age} old")?;
         if part.restarts > 0 {

@@ -15,10 +15,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::error::TooLate;
+use crate::runtime::component_stop::ComponentStop;
 use crate::runtime::group::Group;
 use crate::runtime::registered::{AbortOnDrop, registered};
 use crate::runtime::shared::ServiceShared;
 use crate::runtime::spawn::{self, TaskHandle};
+use crate::runtime::stop_state::StopState;
 use crate::tracking::cancel::CancelToken;
 use crate::tracking::poll_slot;
 
@@ -41,8 +43,8 @@ pub struct Stop {
     pub(crate) core: Arc<ServiceShared>,
     /// Set for handles given to members of a group: what they spawn is cancelled with the group.
     pub(crate) group: Option<CancelToken>,
-    /// Set for handles given to tasks of the service: who speaks in [`Stop::note`].
-    pub(crate) part: Option<ComponentId>,
+    /// Set for handles given to components: who speaks in [`Stop::note`], and what may be stopped alone.
+    pub(crate) component: Option<Arc<ComponentStop>>,
 }
 
 impl Stop {
@@ -50,13 +52,18 @@ impl Stop {
         Self {
             core,
             group: None,
-            part: None,
+            component: None,
         }
     }
 
-    pub(crate) const fn of(mut self, part: ComponentId) -> Self {
-        self.part = Some(part);
+    /// The one of this component, which its handle can request.
+    pub(crate) fn of(mut self, part: ComponentId) -> Self {
+        self.component = self.core.with_part(part, |part| Arc::clone(&part.stop));
         self
+    }
+
+    pub(crate) fn part(&self) -> Option<ComponentId> {
+        Some(self.component.as_ref()?.part)
     }
 
     /// Adds a line to what the report says of this task: how much was left, what it used, where it went on.
@@ -75,7 +82,7 @@ impl Stop {
     /// ```
     pub fn note(&self, note: impl Into<String>) {
         const MOST: usize = 64;
-        if let Some(id) = self.part {
+        if let Some(id) = self.part() {
             self.core.with_part(id, |part| {
                 if part.notes.len() < MOST {
                     part.notes.push(note.into());
@@ -88,7 +95,14 @@ impl Stop {
     ///
     /// Cancel-safe: dropping it forgets nothing.
     pub async fn requested(&self) {
-        self.core.stop.requested().await;
+        self.state().requested().await;
+    }
+
+    fn state(&self) -> &StopState {
+        match &self.component {
+            Some(component) => &component.state,
+            None => &self.core.stop,
+        }
     }
 
     /// The same as a future that borrows nothing, for servers and libraries that take their stop as a `'static` future.
@@ -102,8 +116,8 @@ impl Stop {
     /// }
     /// ```
     pub fn requested_owned(&self) -> impl Future<Output = ()> + Send + use<> {
-        let core = Arc::clone(&self.core);
-        async move { core.stop.requested().await }
+        let stop = self.clone();
+        async move { stop.requested().await }
     }
 
     /// A `CancellationToken` for code that takes one: it is cancelled when the stop is requested. Cancelling it does
@@ -120,13 +134,17 @@ impl Stop {
     #[cfg(feature = "tokio-util")]
     #[must_use]
     pub fn token(&self) -> tokio_util::sync::CancellationToken {
-        let token = self.core.token.get_or_init(|| {
+        let token = match &self.component {
+            Some(component) => &component.token,
+            None => &self.core.token,
+        };
+        let token = token.get_or_init(|| {
             let token = tokio_util::sync::CancellationToken::new();
             if self.is_requested() {
                 token.cancel();
             } else {
                 let (requested, theirs) = (self.requested_owned(), token.clone());
-                // One for all tokens of a service. It ends when the stop begins.
+                // One for all tokens of a component, or of the service. It ends when the stop begins.
                 self.core.runtime.spawn(async move {
                     requested.await;
                     theirs.cancel();
@@ -140,7 +158,8 @@ impl Stop {
     /// Whether the stop is requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
-        self.core.stop.is_requested()
+        // The service's own is known a moment before it is passed on.
+        self.state().is_requested() || self.core.stop.is_requested()
     }
 
     /// Sleeps, and wakes at once when stopping. `true` if the whole time passed.
@@ -263,7 +282,7 @@ impl Stop {
         T: Send + 'static,
         E: Send + 'static,
     {
-        Group::new(Arc::clone(&self.core))
+        Group::new(self)
     }
 }
 

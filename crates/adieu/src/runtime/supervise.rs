@@ -124,6 +124,11 @@ fn fail(core: &ServiceShared, id: ComponentId, mishap: &TaskFailure, policy: OnF
     core.with_part(id, |part| {
         part.failure = Some(mishap.failure());
         let name = Arc::clone(&part.name);
+        // What was told to stop is not needed any more, so its failure is no reason to stop the rest.
+        let policy = match part.stop.state.is_requested() {
+            true => OnFailure::Report,
+            false => policy,
+        };
         part.is_report_only = policy == OnFailure::Report;
         part.stops_service = match policy {
             OnFailure::Report => None,
@@ -133,9 +138,9 @@ fn fail(core: &ServiceShared, id: ComponentId, mishap: &TaskFailure, policy: OnF
     });
 }
 
-/// Runs a task again and again as long as it fails and the policy bears it.
+/// Runs a task again and again as long as it fails and the policy bears it, or its handle asks for another start.
 pub(crate) async fn again(
-    stop: Stop,
+    mut stop: Stop,
     id: ComponentId,
     policy: Restart,
     on_failure: OnFailure,
@@ -148,7 +153,14 @@ pub(crate) async fn again(
     let mut delay = first;
     loop {
         let began = Instant::now();
-        let Err(mishap) = attempt(|| start(stop.clone())).await else {
+        let ended = attempt(|| start(stop.clone())).await;
+        if let Some(next) = core.renew_stop(id) {
+            note_new_start(&core, id, ended.err().as_ref(), Duration::ZERO);
+            stop.component = Some(next);
+            delay = first;
+            continue;
+        }
+        let Err(mishap) = ended else {
             return;
         };
         let now = Instant::now();
@@ -162,22 +174,46 @@ pub(crate) async fn again(
         }
         recent.push_back(now);
         let wait = delay.mul_f64(1.0 - jitter() / 2.0);
-        let noted = core.with_part(id, |part| {
-            part.restarts += 1;
-            (Arc::clone(&part.name), part.restarts, part.place)
-        });
-        if let Some((part, restarts, place)) = noted {
-            core.note(Notice::Restarting {
-                part,
-                place: place.to_string(),
-                restarts,
-                delay: wait,
-                failure: mishap.failure(),
-            });
-        }
-        if !stop.sleep(wait).await {
+        core.with_part(id, |part| part.restarts += 1);
+        note_new_start(&core, id, Some(&mishap), wait);
+        if stop.sleep(wait).await {
+            delay = (delay * 2).min(longest);
+        } else if let Some(next) = core.renew_stop(id) {
+            note_new_start(&core, id, None, Duration::ZERO);
+            stop.component = Some(next);
+            delay = first;
+        } else {
             return fail(&core, id, &mishap, on_failure);
         }
-        delay = (delay * 2).min(longest);
+    }
+}
+
+/// Says that a task is started again: after a failure, or because its handle asked for it.
+fn note_new_start(
+    core: &ServiceShared,
+    id: ComponentId,
+    mishap: Option<&TaskFailure>,
+    delay: Duration,
+) {
+    let said = core.with_part(id, |part| {
+        let (part, place, restarts) = (Arc::clone(&part.name), part.place, part.restarts);
+        let place = place.to_string();
+        match mishap {
+            Some(mishap) => Notice::Restarting {
+                part,
+                place,
+                restarts,
+                delay,
+                failure: mishap.failure(),
+            },
+            None => Notice::Restarted {
+                part,
+                place,
+                restarts,
+            },
+        }
+    });
+    if let Some(notice) = said {
+        core.note(notice);
     }
 }

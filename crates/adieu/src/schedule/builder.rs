@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::lease::ScheduleStore;
 use super::run::{JobFn, Run};
 use super::scheduler;
-use super::table::Schedule;
+use super::table::{Schedule, Stage};
 use super::timetable::{CatchUp, Timetable};
 use crate::component::{self, Ending, TaskBuilder};
 use crate::error::Error;
@@ -190,11 +190,33 @@ impl<'app> ScheduleBuilder<'app> {
             failed: 0,
             skipped: 0,
         };
-        let is_first = core.schedules().lock().add(schedule).map_err(|name| {
+        let mut table = core.schedules().lock();
+        let stage = table.stage;
+        match stage {
+            Stage::Over => {
+                return Err(bad(
+                    "the task `schedules` was stopped, so it would never run".to_owned(),
+                ));
+            }
+            // Its last run would have to be looked up first.
+            Stage::Running if schedule.store.is_some() => {
+                return Err(bad(
+                    "one that remembers its runs is registered in `setup`, before the service runs"
+                        .to_owned(),
+                ));
+            }
+            Stage::Running | Stage::Planning => {}
+        }
+        let is_first = table.add(schedule).map_err(|name| {
             Error::config(format!(
                 "two schedules are named `{name}`, the second at {location}; give one of them a new name"
             ))
         })?;
+        if stage == Stage::Running {
+            table.begin_last(core.schedules().clock().now());
+            core.schedules().changed.notify_waiters();
+        }
+        drop(table);
         if is_first {
             let work = component::once(scheduler::run);
             drop(TaskBuilder::new(

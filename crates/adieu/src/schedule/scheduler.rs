@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::clock::WallClockTimer;
 use super::run;
-use super::table::{ScheduleTable, TableState};
+use super::table::{ScheduleTable, Stage, TableState};
 use super::timestamp::Timestamp;
 use crate::error::Failure;
 use crate::report::Notice;
@@ -24,8 +24,19 @@ const MAX_STARTS_PER_TURN: usize = 256;
 /// Ordered by time, then by number: schedules that are due together start in the order of registration.
 type Heap = BinaryHeap<Reverse<(Timestamp, u32)>>;
 
+/// Says that nothing is started any more, also when the scheduler is cancelled.
+struct OverOnDrop<'table>(&'table ScheduleTable);
+
+impl Drop for OverOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.lock().stage = Stage::Over;
+    }
+}
+
 /// Ends when the stop is requested; what is running then ends by itself, in the drain.
 pub(super) async fn run(stop: Stop) {
+    let table = Arc::clone(&stop.core);
+    let _over = OverOnDrop(table.schedules());
     let core = Arc::clone(&stop.core);
     if stop.until(core.running.wait()).await.is_none()
         || stop.until(remember(&stop)).await.is_none()

@@ -27,7 +27,7 @@ const CLOCK_ERROR_LIMIT: Duration = Duration::from_secs(86_400);
 #[derive(Default)]
 pub(crate) struct ScheduleTable {
     table: Mutex<TableState>,
-    /// A run waits for the lease of another replica: `retries` has a new entry.
+    /// A run waits for the lease of another replica, or a schedule was added: `retries` has a new entry.
     pub(super) changed: Notify,
     clock: OnceLock<Clock>,
 }
@@ -35,12 +35,24 @@ pub(crate) struct ScheduleTable {
 #[derive(Default)]
 pub(super) struct TableState {
     pub(super) schedules: Vec<Schedule>,
-    /// To be tried again at this moment: another replica has the lease.
+    /// To be looked at again at this moment: another replica has the lease, or the schedule is new.
     pub(super) retries: Vec<(Timestamp, u32)>,
+    pub(super) stage: Stage,
     /// Until the service runs.
     names: HashSet<Arc<str>>,
     /// Cron lines that were read: many schedules have the same one, and read, one is large.
     crons: HashMap<String, Arc<Cron>>,
+}
+
+/// How far the scheduler is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The service starts, or has no schedules.
+    #[default]
+    Planning,
+    Running,
+    /// Nothing is started any more.
+    Over,
 }
 
 /// One schedule.
@@ -156,11 +168,31 @@ impl ScheduleTable {
 impl TableState {
     /// Adds a schedule; says whether it is the first.
     pub(super) fn add(&mut self, schedule: Schedule) -> Result<bool, Arc<str>> {
-        if !self.names.insert(Arc::clone(&schedule.name)) {
+        let is_known = match self.stage {
+            Stage::Planning => !self.names.insert(Arc::clone(&schedule.name)),
+            // Seldom, so the names are not kept for it.
+            _ => self.schedules.iter().any(|it| it.name == schedule.name),
+        };
+        if is_known {
             return Err(schedule.name);
         }
         self.schedules.push(schedule);
         Ok(self.schedules.len() == 1)
+    }
+
+    /// Puts the schedule that was added last on the timetable of the scheduler, which runs already.
+    pub(super) fn begin_last(&mut self, now: Timestamp) {
+        let Some(number) = self.schedules.len().checked_sub(1) else {
+            return;
+        };
+        let schedule = &mut self.schedules[number];
+        schedule.next = schedule.timetable.next(now);
+        schedule.retry = schedule.at_start.then_some(now);
+        let looks = [schedule.retry, schedule.wake()];
+        if let Ok(number) = u32::try_from(number) {
+            let looks = looks.into_iter().flatten().map(|at| (at, number));
+            self.retries.extend(looks);
+        }
     }
 
     /// Reads a cron line, once.
@@ -175,6 +207,7 @@ impl TableState {
 
     /// The service runs: what was only needed to register is dropped, and every schedule gets its next time.
     pub(super) fn begin(&mut self, now: Timestamp) {
+        self.stage = Stage::Running;
         self.names = HashSet::new();
         self.crons = HashMap::new();
         self.schedules.shrink_to_fit();

@@ -148,7 +148,7 @@ impl<'app> PollerBuilder<'app> {
             self.location,
             self.limit,
         )?;
-        let stop = Stop::new(Arc::clone(&core));
+        let stop = Stop::new(Arc::clone(&core)).of(id);
         let config = self.config;
         let run = Box::new(move |stop| {
             start(PollerContext {

@@ -9,6 +9,7 @@ mod clock_set;
 mod consumers;
 mod failures;
 mod groups;
+mod handles;
 mod hooks;
 #[cfg(all(feature = "schedule", feature = "testing"))]
 mod leases;

@@ -76,6 +76,49 @@ fn runs_come_at_their_interval_and_by_their_cron_line_to_the_second() {
 }
 
 #[test]
+fn a_schedule_that_is_added_late_runs_until_the_scheduler_is_stopped() {
+    let (first, late) = (Diary::default(), Diary::default());
+    let (a, b) = (first.clone(), late.clone());
+    let (give, given) = tokio::sync::oneshot::channel();
+    let report = rehearse(
+        async move |app| {
+            app.every("first", secs(300), job(&a, 0));
+            app.task("other", |stop| async move { stop.requested().await });
+            give.send(app.components()).expect("it is awaited");
+            Ok(())
+        },
+        async |world| {
+            let components = given.await.expect("they are given");
+            world.pass(secs(30)).await;
+            let added = components.add(async move |app| {
+                app.every("late", secs(60), job(&b, 0)).at_start();
+                Ok(())
+            });
+            added.await.expect("it is added");
+            world.pass(secs(100)).await;
+            let add = async |name| {
+                let adding = components.add(async move |app| {
+                    app.every(name, secs(60), async |_run| ());
+                    Ok(())
+                });
+                adding.await.map_err(|error| error.to_string())
+            };
+            let error = add("late").await.unwrap_err();
+            assert!(error.contains("two schedules are named `late`"), "{error}");
+            let scheduler = components.get("schedules").expect("it is a task");
+            scheduler.stop();
+            scheduler.done().await;
+            let error = add("never").await.unwrap_err();
+            assert!(error.contains("it would never run"), "{error}");
+            stop_after(world, 1_000).await;
+        },
+    );
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert_eq!(begun(&late), [30, 90], "at once and after a minute");
+    assert_eq!(begun(&first), [0_u64; 0]);
+}
+
+#[test]
 fn each_policy_of_overlap() {
     // The stop comes at 86, and the drain lasts until 94.5: what began by 70 has ended, what began later is cut.
     for (overlap, code, expected) in [

@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Batching, Worker};
-use crate::component::{BoxFuture, Code, Ending, begin};
+use crate::component::{BoxFuture, Code, ComponentHandle, Ending, begin};
+use crate::error::Error;
 use crate::report::ComponentKind;
 use crate::runtime::registrar::Registrar;
 use crate::runtime::stop::Stop;
@@ -107,11 +108,18 @@ impl<'app, C: Serialize + DeserializeOwned + Send + 'static> WorkerBuilder<'app,
     }
 }
 
-impl<C: Serialize + DeserializeOwned + Send + 'static> Drop for WorkerBuilder<'_, C> {
-    fn drop(&mut self) {
-        let (Some(mut work), Some(store)) = (self.work.take(), self.store.take()) else {
-            return;
-        };
+impl<C: Serialize + DeserializeOwned + Send + 'static> WorkerBuilder<'_, C> {
+    /// Starts it here and now, and gives its handle.
+    ///
+    /// # Errors
+    /// If its name is in use.
+    pub fn start(mut self) -> Result<ComponentHandle, Error> {
+        self.begin().unwrap_or_else(|| Err(Error::started_twice()))
+    }
+
+    /// Nothing if it has begun.
+    fn begin(&mut self) -> Option<Result<ComponentHandle, Error>> {
+        let (mut work, store) = (self.work.take()?, self.store.take()?);
         let key: Arc<str> = Arc::from(&*self.name);
         let (batching, format) = (self.batching, self.format);
         let start = move |stop: Stop| -> BoxFuture<crate::Result> {
@@ -137,16 +145,21 @@ impl<C: Serialize + DeserializeOwned + Send + 'static> Drop for WorkerBuilder<'_
             }
         };
         let name = std::mem::take(&mut self.name);
-        let kind = ComponentKind::Worker;
-        if let Err(error) = begin(
+        Some(begin(
             self.app,
-            kind,
+            ComponentKind::Worker,
             name,
             self.location,
             self.limit,
             self.on_failure,
             code,
-        ) {
+        ))
+    }
+}
+
+impl<C: Serialize + DeserializeOwned + Send + 'static> Drop for WorkerBuilder<'_, C> {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.begin() {
             self.app.misuse(error);
         }
     }
