@@ -16,7 +16,8 @@ use crate::net::DrainStage;
 
 /// The body of a request, as it comes in.
 pub struct RequestBody {
-    body: Incoming,
+    /// `None`: it has none.
+    body: Option<Incoming>,
     /// Whom to tell that the body is waited for, if there is one to wait for.
     watch: Option<(Arc<ConnShared>, u64)>,
     waits: bool,
@@ -25,8 +26,18 @@ pub struct RequestBody {
 impl RequestBody {
     pub(super) const fn new(body: Incoming, watch: Option<(Arc<ConnShared>, u64)>) -> Self {
         Self {
-            body,
+            body: Some(body),
             watch,
+            waits: false,
+        }
+    }
+
+    /// Of a request that has none.
+    #[cfg(feature = "websocket")]
+    pub(super) const fn empty() -> Self {
+        Self {
+            body: None,
+            watch: None,
             waits: false,
         }
     }
@@ -54,17 +65,21 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let polled = Pin::new(body).poll_frame(cx);
         self.waits(polled.is_pending());
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let body = self.body.as_ref();
+        body.map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

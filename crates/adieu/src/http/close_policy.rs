@@ -552,11 +552,15 @@ impl ConnCounters {
                 alone_for.min(input.lingering_for),
                 CloseAction::Abort,
             ),
-            ConnState::WebSocket if !self.closes_websocket() => until(
-                WS_HANDLER_GRACE.min(input.most),
-                input.lingering_for,
-                CloseAction::CloseWebSocket,
-            ),
+            ConnState::WebSocket if !self.closes_websocket() => {
+                // One whose handler may leave it to the new process ends by that.
+                let grace = if input.has_successor {
+                    input.most
+                } else {
+                    WS_HANDLER_GRACE.min(input.most)
+                };
+                until(grace, input.lingering_for, CloseAction::CloseWebSocket)
+            }
             ConnState::WebSocket => until(patience, since, CloseAction::Abort),
             ConnState::Working | ConnState::AwaitingClose => CloseAction::Wait(None),
             _ if input.stage < DrainStage::Closing => CloseAction::Wait(None),

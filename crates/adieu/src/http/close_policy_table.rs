@@ -500,6 +500,28 @@ fn what_is_between_two_requests_moves_to_the_new_process() {
     );
 }
 
+/// The handler of a WebSocket that may move is given the time to leave it.
+#[test]
+fn a_websocket_that_may_move_is_told_to_go_when_its_handler_has_had_its_time() {
+    let socket = counters(Protocol::WebSocket, 0);
+    let grace = |input| match close_action(&socket, input) {
+        CloseAction::Wait(Some(left)) => left,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(grace(linger(0)), WS_HANDLER_GRACE);
+    let may_move = PolicyInput {
+        has_successor: true,
+        most: ms(5_000),
+        ..linger(0)
+    };
+    assert_eq!(grace(may_move), ms(5_000));
+    let late = PolicyInput {
+        lingering_for: ms(5_000),
+        ..may_move
+    };
+    assert_eq!(close_action(&socket, late), CloseAction::CloseWebSocket);
+}
+
 /// What a connection has been through elsewhere counts here.
 #[test]
 fn a_connection_brings_its_past() {

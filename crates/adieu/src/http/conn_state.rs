@@ -74,6 +74,9 @@ pub(super) struct ConnShared {
     pub(super) evicting: AtomicBool,
     /// Where we can have a word with the client of a WebSocket.
     line: OnceLock<SharedWs>,
+    /// What a route wants to do with its WebSocket.
+    #[cfg(feature = "websocket")]
+    pub(super) upgrade: super::ws_upgrade::UpgradeSlot,
     /// What the kernel had left to send when we last looked.
     pub(super) unacknowledged: AtomicU32,
     /// How much of it at most, at its end, was our talk about the connection, and no answer.
@@ -95,6 +98,10 @@ impl InFlightRequests {
 
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// What a WebSocket's client is told in a stop; and in one after which another process has the listener.
+const GOING_AWAY: u16 = 1001;
+const SERVICE_RESTART: u16 = 1012;
+
 pub(super) fn now_ms() -> u64 {
     u64::try_from(sys::coarse_now().as_millis()).unwrap_or(u64::MAX)
 }
@@ -142,6 +149,8 @@ impl ConnShared {
             has_lost: AtomicBool::new(false),
             evicting: AtomicBool::new(false),
             line: OnceLock::new(),
+            #[cfg(feature = "websocket")]
+            upgrade: Default::default(),
             unacknowledged: AtomicU32::new(0),
             control_bytes: AtomicU32::new(0),
             in_flight: Mutex::default(),
@@ -328,6 +337,23 @@ impl ConnShared {
         self.server.successor().filter(|_| self.is_plain)
     }
 
+    fn may_move(&self, state: ConnState) -> bool {
+        match state {
+            #[cfg(feature = "websocket")]
+            ConnState::WebSocket => self.websocket_successor().is_some(),
+            _ => self.successor().is_some(),
+        }
+    }
+
+    /// The new process, if this is a WebSocket whose handler may leave it to that.
+    #[cfg(feature = "websocket")]
+    pub(super) fn websocket_successor(&self) -> Option<&Arc<Successor>> {
+        if !self.is_plain || !self.upgrade.may_move() {
+            return None;
+        }
+        self.server.websocket_successor()
+    }
+
     /// What travels with it, beside the bytes that were read and not handled.
     pub(super) fn carried_counters(&self) -> CarriedCounters {
         let now_ms = now_ms();
@@ -402,6 +428,11 @@ impl ConnShared {
     /// What is to be done at this moment, and which it is, in milliseconds.
     pub(super) fn close_action(&self) -> (CloseAction, u64) {
         let stage = self.server.drain_stage();
+        #[cfg(feature = "websocket")]
+        if self.upgrade.is_left() {
+            // It waits for its turn, and has the rest of the drain for it.
+            return (CloseAction::Wait(None), now_ms());
+        }
         if stage >= DrainStage::Lingering && self.counters.state() == ConnState::IdleHttp2 {
             self.refresh_unacknowledged();
         }
@@ -431,7 +462,7 @@ impl ConnShared {
             idle_grace: self.server.idle_grace(),
             until_final_cutoff: self.server.until_final_cutoff(),
             lifetime: self.lifetime,
-            has_successor: self.successor().is_some(),
+            has_successor: self.may_move(state),
             turn_left: self.turn_left(),
             leaves_early: !self.limits.spread.is_zero() && stage == DrainStage::Announced,
         };
@@ -468,18 +499,42 @@ impl ConnShared {
         let _ = self.line.set(line);
     }
 
+    /// Why we close a WebSocket.
+    pub(super) fn close_code(&self) -> u16 {
+        #[cfg(feature = "websocket")]
+        if let Some(code) = self.upgrade.close_code() {
+            return code;
+        }
+        if self.server.has_handed_over() {
+            SERVICE_RESTART
+        } else {
+            GOING_AWAY
+        }
+    }
+
+    /// The bytes of a WebSocket.
+    #[cfg(feature = "websocket")]
+    pub(super) fn line(&self) -> Option<&SharedWs> {
+        self.line.get()
+    }
+
     /// Tells the client of a WebSocket that we go away, as far as there is room for it, and its handler to look.
     /// A handler in the middle of a frame says it when it is through.
     pub(super) fn write_close_frame(&self, cx: &mut Context<'_>) {
         if !self.counters.closes_websocket() {
             return;
         }
-        if let Some(line) = self.line.get() {
-            // If the client is gone the handler hears of it.
-            let _ = line.lock().write_close_frame(cx);
-        }
+        self.try_close_frame(cx);
         self.reader.wake();
         self.writer.wake();
+    }
+
+    /// The same, without a word to the handler.
+    pub(super) fn try_close_frame(&self, cx: &mut Context<'_>) {
+        if let Some(line) = self.line.get() {
+            // If the client is gone the handler hears of it.
+            let _ = line.lock().write_close_frame(cx, self.close_code());
+        }
     }
 
     /// Counts it as closed in its present state.

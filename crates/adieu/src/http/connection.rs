@@ -22,9 +22,11 @@ use super::conn_state::{ConnShared, now_ms};
 use super::io::ConnIo;
 use super::limits::Limits;
 use super::service::RequestService;
+#[cfg(feature = "websocket")]
+use super::ws_handler;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
-use crate::net::{Handshake, Luggage, SharedSocket, Stream, Turn};
+use crate::net::{Handshake, Kind, Luggage, SharedSocket, Stream, Turn};
 use crate::runtime::spawn;
 use crate::runtime::tracked::Tracked;
 use crate::tracking::task_registry::WorkKind;
@@ -100,6 +102,13 @@ async fn run_protocol<S, B, F>(
     shared.counters.enter(Protocol::Detecting, now_ms());
     let mut io = ConnIo::new(stream, Arc::clone(&shared));
     if let Some(luggage) = shared.socket.take_luggage() {
+        #[cfg(feature = "websocket")]
+        if let Some(request) = luggage.request {
+            io.unread(luggage.unread.into());
+            let moved = (request, luggage.state);
+            let service = make(&shared);
+            return Box::pin(ws_handler::adopt(&mut driver, &shared, io, moved, service)).await;
+        }
         io.carry(luggage.unread, luggage.counters);
     }
     let detected = match agreed {
@@ -186,6 +195,12 @@ async fn run_protocol<S, B, F>(
                 None => return,
             }
         }
+        #[cfg(feature = "websocket")]
+        if shared.counters.protocol() == Protocol::WebSocket
+            && let Some(accepted) = shared.upgrade.take_accepted()
+        {
+            return Box::pin(ws_handler::serve(&mut driver, &shared, accepted)).await;
+        }
         if matches!(
             shared.counters.protocol(),
             Protocol::WebSocket | Protocol::Upgraded
@@ -230,13 +245,16 @@ async fn move_out(shared: &Arc<ConnShared>, turn: Turn, io: ConnIo) -> Option<Co
         counters: shared.carried_counters(),
         peer: shared.socket.peer_addr(),
         unread: io.all_unread(),
-        state: None,
+        ..Luggage::default()
     };
     shared.is_offered.store(true, Relaxed);
     let mut moving = ReleasedOnDrop(Some(io));
     let state = shared.counters.state().words();
     let server = &shared.server;
-    if server.move_out(turn, &shared.socket, luggage, state).await {
+    if server
+        .move_out(turn, Kind::Http1, &shared.socket, luggage, state)
+        .await
+    {
         return None;
     }
     shared.is_offered.store(false, Relaxed);
@@ -354,7 +372,7 @@ fn poll_some(io: &mut ConnIo, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::
 }
 
 /// Polls one step of a connection after the other, and looks after each poll whether its time is up.
-struct ConnDriver {
+pub(super) struct ConnDriver {
     shared: Arc<ConnShared>,
     /// Waits until the new process has room for it.
     awaited_turn: Option<BoxFuture<Option<Turn>>>,
@@ -385,7 +403,7 @@ impl ConnDriver {
     }
 
     /// Runs a step to its end; `None` if it was cut, or is to move, and then there is a turn for it. `on_turn` is called when the stop was announced.
-    async fn drive<F: Future>(
+    pub(super) async fn drive<F: Future>(
         &mut self,
         mut step: Pin<&mut F>,
         mut on_announce: impl FnMut(Pin<&mut F>),

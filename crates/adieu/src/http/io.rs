@@ -135,6 +135,19 @@ impl ConnIo {
         self.is_released = true;
     }
 
+    /// It came from the old process as a WebSocket, between two frames of its handler.
+    #[cfg(feature = "websocket")]
+    pub(super) fn is_moved_websocket(&mut self) {
+        self.transport = match std::mem::replace(&mut self.transport, Transport::Nowhere) {
+            Transport::Own(stream) => {
+                let line = SharedWs::moved(stream);
+                self.shared.share(line.clone());
+                Transport::Shared(line)
+            }
+            shared => shared,
+        };
+    }
+
     /// The protocol is HTTP/2.
     pub(super) fn speaks_http2(&mut self) {
         self.frames = Some(Box::new(FrameTracker::new()));
@@ -245,7 +258,7 @@ impl ConnIo {
         let mut ends = line.lock();
         if self.shared.counters.closes_websocket() {
             self.shared.writer.register(cx);
-            if let Poll::Ready(said) = ends.write_close_frame(cx) {
+            if let Poll::Ready(said) = ends.write_close_frame(cx, self.shared.close_code()) {
                 said?;
             }
             if ends.has_written_close_frame() {
@@ -300,7 +313,8 @@ impl AsyncRead for ConnIo {
             if let Some(line) = this
                 .line()
                 .filter(|_| this.shared.counters.closes_websocket())
-                && let Poll::Ready(said) = line.lock().write_close_frame(cx)
+                && let Poll::Ready(said) =
+                    line.lock().write_close_frame(cx, this.shared.close_code())
             {
                 said?;
             }

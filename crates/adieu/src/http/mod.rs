@@ -14,12 +14,14 @@
 // | `spread` | when in the lame-duck period a client is told to go elsewhere; pure |
 // | `eviction`, `peer_progress` | the same facts, asked for a connection that must make room, and of the kernel |
 // | `io` | the bytes of a connection, counted on their way between hyper and the socket |
-// | `h1_scanner`, `h2_frames`, `ws_frames` | where heads and frames end in those bytes |
+// | `h1_scanner`, `h2_frames`, `ws_frames`, `ws_unfinished` | where heads, frames and messages end in those bytes |
 // | `make_service`, `peer` | what can be served, and who the client is |
 // | `grpc_timeout`, `grpc_health` | the deadline of a gRPC call; the health service |
 // | `service`, `body`, `extensions` | a request on its way to the handler, and its response on the way back |
 // | `unavailable` | the responses to requests that are cut at the end of the drain |
 // | `websocket` | the socket of a WebSocket, shared by its handler and the driver |
+// | `ws_upgrade`, `ws_socket` | WebSockets for handlers of axum that may leave them to the new process |
+// | `ws_handler` | such a handler from its beginning to its end, and the move of its connection |
 
 mod body;
 mod close_policy;
@@ -49,6 +51,14 @@ mod spread;
 mod unavailable;
 mod websocket;
 mod ws_frames;
+#[cfg(feature = "websocket")]
+mod ws_handler;
+#[cfg(feature = "websocket")]
+mod ws_socket;
+#[cfg(feature = "websocket")]
+mod ws_unfinished;
+#[cfg(feature = "websocket")]
+mod ws_upgrade;
 
 pub use body::RequestBody;
 pub use extract::Stopping;
@@ -58,3 +68,7 @@ pub use limits::Limits;
 pub use make_service::{HttpService, PerConnection, PerRequest, Serves};
 pub use peer::Peer;
 pub use server::HttpBuilder;
+#[cfg(feature = "websocket")]
+pub use ws_socket::WebSocket;
+#[cfg(feature = "websocket")]
+pub use ws_upgrade::WebSocketUpgrade;

@@ -99,6 +99,14 @@ impl Peer {
         }
     }
 
+    #[cfg(feature = "websocket")]
+    pub(super) fn connection(self) -> Option<Arc<ConnShared>> {
+        match self.0 {
+            Source::Connection(connection) => Some(connection),
+            Source::Made(_) => None,
+        }
+    }
+
     /// The stop of the service that has taken the request in.
     pub(super) fn stop(&self) -> Option<Stop> {
         match &self.0 {

@@ -13,6 +13,13 @@ use crate::runtime::registrar::Registrar;
 use crate::runtime::stop::Stop;
 use crate::runtime::supervise::{self, OnFailure};
 
+/// What moves to an HTTP server from the one of the old process.
+const TAKES: &[Kind] = if cfg!(feature = "websocket") {
+    &[Kind::Http1, Kind::WebSocket]
+} else {
+    &[Kind::Http1]
+};
+
 /// An HTTP server about to start: it does at the end of the statement that makes it, and accepts once `setup`
 /// has returned. Made by [`App::http`](crate::App::http).
 pub struct HttpBuilder<'app> {
@@ -65,7 +72,7 @@ impl<'app> HttpBuilder<'app> {
             limits.linger,
         );
         server.counts = Arc::clone(&self.counts);
-        server.takes_moved = true;
+        server.takes_moved = TAKES;
         server.moves =
             (!listener.handshake.is_tls()).then(|| (listener.name.to_string(), Kind::Http1));
         let server = Arc::new(server);

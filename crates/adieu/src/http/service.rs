@@ -58,12 +58,31 @@ where
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let shared = &self.shared;
         let id = shared.begin(request.method().clone(), request.uri().clone());
+        let has_body = !request.body().is_end_stream();
+        let watch = has_body.then(|| (Arc::clone(shared), id));
+        #[cfg(feature = "websocket")]
+        shared.remember_upgrade(&request);
+        self.answer(request.map(|body| RequestBody::new(body, watch)), id)
+    }
+}
+
+impl<S, B> RequestService<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone,
+    S::Error: Into<BoxError>,
+    B: Body,
+{
+    /// Of a request that is in flight with this number.
+    pub(super) fn answer(
+        &self,
+        mut request: Request<RequestBody>,
+        id: u64,
+    ) -> ResponseFuture<S, S::Future> {
+        let shared = &self.shared;
         let version = request.version();
         // In HTTP/2 it is about one stream.
         let is_connect = request.method() == Method::CONNECT && version < Version::HTTP_2;
         let has_body = !request.body().is_end_stream();
-        let watch = has_body.then(|| (Arc::clone(shared), id));
-        let mut request = request.map(|body| RequestBody::new(body, watch));
         self.extensions.attach(request.extensions_mut());
         #[cfg(feature = "tonic")]
         if is_of_kind(request.headers(), b"application/grpc") {

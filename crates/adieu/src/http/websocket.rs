@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-use super::ws_frames::{CLOSE_1001, WsCursor};
+use super::ws_frames::{WsCursor, close_frame};
 use crate::net::Stream;
 
 /// Shared by the handler, through hyper, and the driver of the connection. Locked for one call that does not
@@ -19,15 +19,29 @@ pub(super) struct SharedWs(Arc<Mutex<WsIo>>);
 pub(super) struct WsIo {
     stream: Stream,
     cursor: WsCursor,
-    /// How much of the close frame is written.
+    /// The close frame, once it has begun.
+    close_frame: [u8; 4],
+    /// How much of it is written.
     close_written: usize,
 }
 
 impl SharedWs {
+    /// Its handler has yet to write the head of the response.
     pub(super) fn new(stream: Stream) -> Self {
+        Self::with(stream, WsCursor::default())
+    }
+
+    /// It came from the old process, between two frames.
+    #[cfg(feature = "websocket")]
+    pub(super) fn moved(stream: Stream) -> Self {
+        Self::with(stream, WsCursor::at_a_frame())
+    }
+
+    fn with(stream: Stream, cursor: WsCursor) -> Self {
         Self(Arc::new(Mutex::new(WsIo {
             stream,
-            cursor: WsCursor::default(),
+            cursor,
+            close_frame: [0; 4],
             close_written: 0,
         })))
     }
@@ -47,15 +61,22 @@ impl WsIo {
         self.cursor.advance(bytes);
     }
 
-    /// Puts the close frame between two frames, if there is room; not if the handler has said goodbye in its own
-    /// words. Pending if there is more to do, and the task in `cx` has the line's only place to wait for room.
-    pub(super) fn write_close_frame(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Puts a close frame with this code between two frames, if there is room; not if the handler has said goodbye in its
+    /// own words. Pending if there is more to do, and the task in `cx` has the line's only place to wait for room.
+    pub(super) fn write_close_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        code: u16,
+    ) -> Poll<io::Result<()>> {
         if self.cursor.has_closed() || (self.close_written == 0 && !self.cursor.is_between_frames())
         {
             return Poll::Ready(Ok(()));
         }
-        while self.close_written < CLOSE_1001.len() {
-            let rest = &CLOSE_1001[self.close_written..];
+        if self.close_written == 0 {
+            self.close_frame = close_frame(code);
+        }
+        while self.close_written < self.close_frame.len() {
+            let rest = &self.close_frame[self.close_written..];
             match Pin::new(&mut self.stream).poll_write(cx, rest) {
                 Poll::Ready(Ok(written)) => self.close_written += written,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -63,6 +84,12 @@ impl WsIo {
             }
         }
         Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Whether the next byte that the handler writes begins a frame, and no close frame is out.
+    #[cfg(feature = "websocket")]
+    pub(super) const fn is_between_frames(&self) -> bool {
+        self.cursor.is_between_frames() && self.close_written == 0
     }
 
     /// Nothing may follow a close frame.

@@ -1,13 +1,16 @@
-//! Where one WebSocket frame ends and the next begins, in the bytes that a server writes.
+//! Where one WebSocket frame ends and the next begins, in the bytes of either side.
 //!
-//! Only to know when a close frame may be put in between: control frames may stand between any two frames, but
-//! not inside one.
+//! To know when a close frame may be put in between, because control frames may stand between any two frames, but not
+//! inside one; and what of a client's message is there already when its connection moves to the new process.
 
 /// The opcode of a close frame.
 const CLOSE: u8 = 8;
 
-/// A close frame with the code 1001, going away.
-pub(super) const CLOSE_1001: [u8; 4] = [0x88, 2, 0x03, 0xe9];
+/// A server's close frame with this code.
+pub(super) const fn close_frame(code: u16) -> [u8; 4] {
+    let [high, low] = code.to_be_bytes();
+    [0x88, 2, high, low]
+}
 
 #[derive(Debug)]
 pub(super) enum WsCursor {
@@ -44,10 +47,25 @@ impl WsCursor {
         matches!(self, Self::Closed)
     }
 
+    /// Of a connection whose next byte begins a frame.
+    #[cfg(feature = "websocket")]
+    pub(super) const fn at_a_frame() -> Self {
+        Self::Header([0; 10], 0)
+    }
+
     pub(super) fn advance(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let count = self.advance_to_frame_end(bytes);
+            bytes = &bytes[count..];
+        }
+    }
+
+    /// Goes on to the end of a frame at most, and says how many bytes that were.
+    pub(super) fn advance_to_frame_end(&mut self, all: &[u8]) -> usize {
+        let mut bytes = all;
         while let [first, rest @ ..] = bytes {
             match self {
-                Self::Closed => return,
+                Self::Closed => return all.len(),
                 Self::Before(seen) => {
                     let expected = SWITCHING.get(usize::from(*seen));
                     *seen = if expected == Some(first) {
@@ -94,17 +112,21 @@ impl WsCursor {
                     bytes = &bytes[taken..];
                 }
             }
+            if self.is_between_frames() {
+                break;
+            }
         }
+        all.len() - bytes.len()
     }
 }
 
-/// The length of the payload, once the header is whole. A server's frames have no mask; the bit that would say
-/// so is not looked at.
+/// The length of what follows the header, once that is whole: the mask of a client's frame, and the payload.
 fn payload_length(header: &[u8]) -> Option<u64> {
     let [_, length, extended @ ..] = header else {
         return None;
     };
-    match length & 0x7f {
+    let mask = if length & 0x80 == 0 { 0 } else { 4 };
+    let payload = match length & 0x7f {
         126 => extended
             .try_into()
             .ok()
@@ -112,7 +134,8 @@ fn payload_length(header: &[u8]) -> Option<u64> {
             .map(u64::from),
         127 => extended.try_into().ok().map(u64::from_be_bytes),
         short => Some(u64::from(short)),
-    }
+    };
+    payload.map(|payload| payload.saturating_add(mask))
 }
 
 #[cfg(test)]

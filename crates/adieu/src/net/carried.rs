@@ -7,7 +7,7 @@ use super::luggage::{MAX_STATE, RawState};
 /// The state of a handler, as it goes to the new process together with its connection: a name, a version, and bytes.
 ///
 /// The handler gives it to [`Conn::carry`](super::Conn::carry), and the new process gets it in
-/// [`TcpBuilder::adopt`](super::TcpBuilder::adopt).
+/// [`TcpBuilder::adopt`](super::TcpBuilder::adopt). The feature `websocket` has the same for WebSockets.
 ///
 /// ```
 /// use adieu::net::Carried;
@@ -45,6 +45,12 @@ impl Carried {
         self
     }
 
+    /// Whether something was read and not handled.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     /// What kind of state it is.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -64,7 +70,7 @@ impl Carried {
     }
 
     /// Whether a state is small enough to travel.
-    pub(super) fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         let (size, name) = (self.bytes.len(), self.name.len());
         let why = if size > MAX_STATE {
             format!(
@@ -78,7 +84,7 @@ impl Carried {
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
-    pub(super) fn into_parts(self) -> (RawState, Vec<u8>) {
+    pub(crate) fn into_parts(self) -> (RawState, Vec<u8>) {
         let state = RawState {
             name: self.name,
             version: self.version,

@@ -15,12 +15,25 @@ pub(crate) struct RawState {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// The request by which a connection has become a WebSocket: it says which route of the new process takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CarriedRequest {
+    pub(crate) target: String,
+    /// Each byte of a value is a character of its own: values need not be UTF-8.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The subprotocol that was agreed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) protocol: Option<String>,
+}
+
 /// All of a connection but its socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Luggage {
     pub(crate) counters: CarriedCounters,
     /// The client's address, if it has one.
     pub(crate) peer: Option<SocketAddr>,
+    /// Of a WebSocket only.
+    pub(crate) request: Option<CarriedRequest>,
     /// Read from the socket, and seen by no handler.
     pub(crate) unread: Vec<u8>,
     pub(crate) state: Option<RawState>,

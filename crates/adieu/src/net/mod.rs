@@ -80,6 +80,8 @@ pub(crate) use listeners::SocketOwner;
 #[cfg(feature = "http")]
 pub(crate) use luggage::CarriedCounters;
 pub(crate) use luggage::Luggage;
+#[cfg(feature = "websocket")]
+pub(crate) use luggage::{CarriedRequest, RawState};
 pub(crate) use os::inherited_fds_from_environment;
 pub use proxy_protocol::ProxyProtocol;
 #[cfg(feature = "admin")]

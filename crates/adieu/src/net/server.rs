@@ -102,8 +102,8 @@ pub(crate) struct Server {
     pub(crate) counts: Arc<DrainCounts>,
     /// What connections of its own kind are called where they move between processes; `None` if they cannot.
     pub(crate) moves: Option<(String, Kind)>,
-    /// Whether it takes those that the old process has.
-    pub(crate) takes_moved: bool,
+    /// What it takes of those that the old process has.
+    pub(crate) takes_moved: &'static [Kind],
     /// Where they go, looked for in the stop.
     successor: OnceLock<Option<Arc<Successor>>>,
     moved: Mutex<MoveStats>,
@@ -134,7 +134,7 @@ impl Server {
             closed: Mutex::default(),
             counts: Arc::default(),
             moves: None,
-            takes_moved: false,
+            takes_moved: &[],
             successor: OnceLock::new(),
             moved: Mutex::default(),
         }
@@ -170,6 +170,20 @@ impl Server {
         successor.filter(|successor| successor.is_open())
     }
 
+    /// The new process, if WebSockets move to it.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn websocket_successor(&self) -> Option<&Arc<Successor>> {
+        let (name, _) = self.moves.as_ref()?;
+        self.successor()
+            .filter(|successor| successor.takes(name, Kind::WebSocket))
+    }
+
+    /// Whether another process has taken over, and clients that connect again find it.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_handed_over(&self) -> bool {
+        matches!(self.core.cause.get(), Some(Cause::HandedOver(_)))
+    }
+
     /// Offers a connection in this state to the new process. `true` says that it is that one's now; else it is this one's, as
     /// before.
     ///
@@ -178,16 +192,17 @@ impl Server {
     pub(crate) async fn move_out(
         &self,
         turn: Turn,
+        kind: Kind,
         socket: &SharedSocket,
         luggage: Luggage,
         state: &'static str,
     ) -> bool {
-        let Some(moves) = &self.moves else {
+        let Some((name, _)) = &self.moves else {
             return false;
         };
         let since = Instant::now();
         let mut unanswered = Unanswered(Some(self));
-        let result = turn.offer(moves, socket, luggage).await;
+        let result = turn.offer(name, kind, socket, luggage).await;
         unanswered.0 = None;
         let is_moved = result.is_ok();
         self.moved().count(state, since, result);
@@ -377,14 +392,14 @@ impl Server {
         let probe = ServerProbe(Arc::downgrade(&self));
         self.core
             .with_part(self.part, |part| part.probe = Some(Box::new(probe)));
-        let takes = self.moves.as_ref().filter(|_| self.takes_moved);
+        let name = self.moves.as_ref().map(|(name, _)| name.as_str());
         let server = Arc::downgrade(&self);
         let note = move |note| {
             if let Some(server) = server.upgrade() {
                 server.note(note);
             }
         };
-        let mut arrivals = self.core.transfer().arrivals(takes, note);
+        let mut arrivals = self.core.transfer().arrivals(name, self.takes_moved, note);
         if self.core.listeners().server_opened() {
             self.core.mailbox.push(DriverMessage::MayServe);
         }

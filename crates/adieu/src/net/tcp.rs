@@ -145,7 +145,9 @@ impl<'app> TcpBuilder<'app> {
         let mut server = Server::new(Arc::clone(&core), id, place, self.most, Duration::ZERO);
         let handshake = listener.handshake.clone();
         server.moves = (!handshake.is_tls()).then(|| (listener.name.to_string(), Kind::Tcp));
-        server.takes_moved = self.adopter.is_some();
+        if self.adopter.is_some() {
+            server.takes_moved = &[Kind::Tcp];
+        }
         let server = Arc::new(server);
         let handlers = Arc::new(Handlers {
             handler: Arc::clone(&self.handler),
@@ -384,7 +386,13 @@ async fn move_out(guest: &TcpConnection, carried: Carried, unread: &[u8]) -> boo
         ..Luggage::default()
     };
     server
-        .move_out(turn, &guest.socket, luggage, "with a handler's state")
+        .move_out(
+            turn,
+            Kind::Tcp,
+            &guest.socket,
+            luggage,
+            "with a handler's state",
+        )
         .await
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::net::luggage::{CarriedCounters, Luggage, MAX_STATE, RawState};
+use crate::net::luggage::{CarriedCounters, CarriedRequest, Luggage, MAX_STATE, RawState};
 
 /// The most bytes that a client has sent and no handler has seen, as they travel with their connection.
 const MAX_UNREAD: usize = 64 * 1_024 + 8_192;
@@ -27,6 +27,19 @@ pub(crate) enum Kind {
     Http1,
     /// A handler of the program, without TLS, with its state.
     Tcp,
+    /// A handler of the program, without TLS, with its state and the request that it began with.
+    WebSocket,
+}
+
+impl Kind {
+    /// For the report.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1",
+            Self::Tcp => "TCP",
+            Self::WebSocket => "WebSocket",
+        }
+    }
 }
 
 /// What is said over the channel.
@@ -76,6 +89,8 @@ struct OfferHead {
     counters: CarriedCounters,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     peer: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request: Option<CarriedRequest>,
     unread: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<StateHead>,
@@ -134,6 +149,7 @@ impl Message {
                 let Luggage {
                     counters,
                     peer,
+                    request,
                     unread: pending,
                     state,
                 } = offer.luggage;
@@ -152,6 +168,7 @@ impl Message {
                     kind: offer.kind,
                     counters,
                     peer,
+                    request,
                     unread: unread.len(),
                     state,
                 })
@@ -206,7 +223,9 @@ impl Message {
                 .as_ref()
                 .is_none_or(|it| it.name.len() <= MAX_NAME);
         let (unread, state) = rest.split_at_checked(offer.unread).filter(|_| is_small)?;
-        if state.len() != state_size {
+        // A WebSocket is nothing without its request, and nothing else has one.
+        let is_websocket = offer.kind == Kind::WebSocket;
+        if state.len() != state_size || offer.request.is_some() != is_websocket {
             return None;
         }
         Some(Self::Offer(Offer {
@@ -216,6 +235,7 @@ impl Message {
             luggage: Luggage {
                 counters: offer.counters,
                 peer: offer.peer,
+                request: offer.request,
                 unread: unread.to_vec(),
                 state: offer.state.map(|head| RawState {
                     name: head.name,
@@ -275,18 +295,23 @@ mod tests {
         (
             any::<u64>(),
             ".{0,20}",
-            any::<bool>(),
+            prop_oneof![Just(Kind::Http1), Just(Kind::Tcp), Just(Kind::WebSocket)],
             counters,
             peer,
             any::<Vec<u8>>(),
             proptest::option::of(state),
         )
-            .prop_map(|(number, server, is_http, counters, peer, unread, state)| {
+            .prop_map(|(number, server, kind, counters, peer, unread, state)| {
                 let (served, age_ms, idle_ms, head_ms) = counters;
+                let request = (kind == Kind::WebSocket).then(|| CarriedRequest {
+                    target: "/chat?room=tea".to_owned(),
+                    headers: vec![("cookie".to_owned(), "caf\u{e9}".to_owned())],
+                    protocol: (served % 2 == 0).then(|| "chat".to_owned()),
+                });
                 Offer {
                     number,
                     server,
-                    kind: if is_http { Kind::Http1 } else { Kind::Tcp },
+                    kind,
                     luggage: Luggage {
                         counters: CarriedCounters {
                             served,
@@ -295,6 +320,7 @@ mod tests {
                             head_ms,
                         },
                         peer,
+                        request,
                         unread,
                         state,
                     },

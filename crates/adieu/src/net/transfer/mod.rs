@@ -82,7 +82,8 @@ impl Transfer {
     /// The new process, if connections of this listener move to it.
     pub(super) fn successor_of(&self, server: &(String, Kind)) -> Option<Arc<Successor>> {
         let successor = self.successor.get()?.as_ref().ok()?;
-        successor.takes(server).then(|| Arc::clone(successor))
+        let (name, kind) = server;
+        successor.takes(name, *kind).then(|| Arc::clone(successor))
     }
 
     /// Why none moves, though the new process would take some.
@@ -100,11 +101,16 @@ impl Transfer {
     /// what the report should say of them.
     pub(super) fn arrivals(
         &self,
-        takes: Option<&(String, Kind)>,
+        name: Option<&str>,
+        kinds: &'static [Kind],
         note: impl FnOnce(String) + Send + 'static,
     ) -> ArrivalQueue {
-        let takes = takes.cloned();
-        ArrivalQueue(takes.and_then(|takes| self.arrivals.register(takes, Box::new(note))))
+        let name = name.filter(|_| !kinds.is_empty());
+        let register = |name: &str| {
+            let name = name.to_owned();
+            self.arrivals.register(name, kinds, Box::new(note))
+        };
+        ArrivalQueue(name.and_then(register))
     }
 
     /// Every server listens, and this process takes connections from now on.
@@ -125,7 +131,8 @@ impl Transfer {
 
     pub(super) fn arrivals(
         &self,
-        _: Option<&(String, Kind)>,
+        _: Option<&str>,
+        _: &'static [Kind],
         _: impl FnOnce(String) + Send + 'static,
     ) -> ArrivalQueue {
         ArrivalQueue

@@ -16,11 +16,13 @@ type Note = Box<dyn FnOnce(String) + Send>;
 
 /// A server that takes connections of its listener's name.
 struct Taker {
+    name: String,
+    kinds: &'static [Kind],
     /// Given what the report should say at the end.
     note: Note,
     /// Where its accept loop looks for them.
     arrivals: mpsc::Sender<SharedSocket>,
-    count: u64,
+    taken: BTreeMap<Kind, u64>,
 }
 
 /// The old process, as the place where connections come from.
@@ -33,7 +35,7 @@ pub(super) struct Arrivals {
 struct State {
     /// The old process and the channel to it, until the service serves.
     from: Option<(u32, OwnedFd)>,
-    takers: BTreeMap<(String, Kind), Taker>,
+    takers: Vec<Taker>,
 }
 
 /// So many that are taken wait for the accept loop at most.
@@ -52,18 +54,21 @@ impl Arrivals {
     /// report should say.
     pub(super) fn register(
         &self,
-        takes: (String, Kind),
+        name: String,
+        kinds: &'static [Kind],
         note: Note,
     ) -> Option<mpsc::Receiver<SharedSocket>> {
         let (arrivals, receiver) = mpsc::channel(WAITING);
         let taker = Taker {
+            name,
+            kinds,
             note,
             arrivals,
-            count: 0,
+            taken: BTreeMap::new(),
         };
         self.with(|state| {
             state.from.as_ref()?;
-            state.takers.insert(takes, taker);
+            state.takers.push(taker);
             Some(receiver)
         })
     }
@@ -73,7 +78,11 @@ impl Arrivals {
         let (from, takers) =
             self.with(|state| (state.from.take(), std::mem::take(&mut state.takers)));
         let Some((pid, end)) = from else { return };
-        let hello = Hello::new(&core.name, takers.keys().cloned().collect());
+        let taken = |taker: &Taker| {
+            let name = taker.name.clone();
+            taker.kinds.iter().map(move |kind| (name.clone(), *kind))
+        };
+        let hello = Hello::new(&core.name, takers.iter().flat_map(taken).collect());
         let _inside = core.runtime.enter();
         // Sent at once: the channel is empty, and the old process looks for it as soon as it knows that this one serves.
         let channel = Channel::new(end).and_then(|channel| {
@@ -93,7 +102,7 @@ impl Arrivals {
 
 /// Takes connections until the old process is gone or says what makes no sense. Then the channel is closed, and what was not
 /// taken is the old process's.
-async fn take_all(channel: Channel, pid: u32, mut takers: BTreeMap<(String, Kind), Taker>) {
+async fn take_all(channel: Channel, pid: u32, mut takers: Vec<Taker>) {
     let mut buffer = Vec::new();
     let ended = loop {
         match channel.receive(pid, &mut buffer).await {
@@ -109,9 +118,17 @@ async fn take_all(channel: Channel, pid: u32, mut takers: BTreeMap<(String, Kind
     if let Err(error) = ended {
         tracing::warn!(target: "adieu", %error, "no more connections are taken from process {pid}");
     }
-    for Taker { note, count, .. } in takers.into_values() {
-        if count > 0 {
-            note(format!("took {count} connection(s) from process {pid}"));
+    for Taker { note, taken, .. } in takers {
+        let all: u64 = taken.values().sum();
+        if all > 0 {
+            let kinds: Vec<_> = taken
+                .iter()
+                .map(|(kind, count)| format!("{count} {}", kind.words()))
+                .collect();
+            let kinds = kinds.join(", ");
+            note(format!(
+                "took {all} connection(s) from process {pid}: {kinds}"
+            ));
         }
     }
 }
@@ -122,7 +139,7 @@ async fn take_one(
         message,
         descriptor,
     }: Received,
-    takers: &mut BTreeMap<(String, Kind), Taker>,
+    takers: &mut [Taker],
 ) -> io::Result<()> {
     let nonsense = || io::Error::other("a message that makes no sense");
     let offer = match message {
@@ -141,7 +158,8 @@ async fn take_one(
         kind,
         luggage,
     } = offer;
-    let Some(taker) = takers.get_mut(&(server, kind)) else {
+    let is_for = |taker: &&mut Taker| taker.name == server && taker.kinds.contains(&kind);
+    let Some(taker) = takers.iter_mut().find(is_for) else {
         return refuse(channel, number, "no server takes it").await;
     };
     // Held until the answer is sent: an accept loop that ends meanwhile waits for it.
@@ -162,7 +180,7 @@ async fn take_one(
         Err(error) => return Err(error),
     }
     place.send(socket);
-    taker.count += 1;
+    *taker.taken.entry(kind).or_default() += 1;
     Ok(())
 }
 

@@ -82,8 +82,10 @@ impl Successor {
     }
 
     /// Whether it takes connections of this listener.
-    pub(super) fn takes(&self, server: &(String, Kind)) -> bool {
-        self.takes.contains(server)
+    pub(crate) fn takes(&self, name: &str, kind: Kind) -> bool {
+        self.takes
+            .iter()
+            .any(|(listener, taken)| listener == name && *taken == kind)
     }
 
     /// Whether it takes anything still.
@@ -138,7 +140,8 @@ impl Turn {
     /// Dropped half-way, the connection may be either's, and must not be used any more nor shut down.
     pub(crate) async fn offer(
         self,
-        server: &(String, Kind),
+        name: &str,
+        kind: Kind,
         socket: &SharedSocket,
         luggage: Luggage,
     ) -> Result<(), NotMoved> {
@@ -147,8 +150,8 @@ impl Turn {
         let number = successor.offers().begin(tell).map_err(|_| NotMoved::Gone)?;
         let offer = Message::Offer(Offer {
             number,
-            server: server.0.clone(),
-            kind: server.1,
+            server: name.to_owned(),
+            kind,
             luggage,
         });
         let sent = successor

@@ -15,6 +15,11 @@ impl Successor {
         match *self {}
     }
 
+    #[cfg(feature = "websocket")]
+    pub(crate) fn takes(&self, _: &str, _: Kind) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         match *self {}
     }
@@ -27,7 +32,8 @@ impl Successor {
 impl Turn {
     pub(crate) async fn offer(
         self,
-        _: &(String, Kind),
+        _: &str,
+        _: Kind,
         _: &SharedSocket,
         _: Luggage,
     ) -> Result<(), NotMoved> {
