@@ -5,6 +5,7 @@ use crate::check::{ALL, CheckInfo, Spec, checks};
 use crate::drill::{Address, Drill};
 use crate::endpoint::{check_request, sendable};
 use crate::error::DrillError;
+use crate::jobs::jobs_checks;
 use crate::process::{Placeholders, Ready};
 use crate::report::{Group, Level};
 use crate::rollout::rollout_checks;
@@ -77,7 +78,10 @@ fn named(words: &[String]) -> Result<Vec<&'static str>, String> {
 ///
 /// With a sentence that has the id that was probably meant.
 pub fn find_check(id: &str) -> Result<CheckInfo, String> {
-    let mut all = checks().chain(rollout_checks()).chain(behind_checks());
+    let mut all = checks()
+        .chain(rollout_checks())
+        .chain(behind_checks())
+        .chain(jobs_checks());
     if let Some(check) = all.find(|check| check.id() == id) {
         return Ok(check);
     }
@@ -190,6 +194,7 @@ fn same_port(drill: &Drill, address: &str) -> Result<(), String> {
 pub(crate) fn needs_an_address(spec: &Spec) -> bool {
     match spec.group {
         Group::Drain | Group::KeepAlive | Group::Readiness | Group::Rollout => true,
+        Group::Jobs => false,
         Group::Signals => matches!(spec.id, "hup-keeps-serving" | "int-twice-forces"),
         Group::Exit => matches!(spec.id, "hung-handler" | "port-free"),
         Group::Data => spec.id == "rolling-restart",

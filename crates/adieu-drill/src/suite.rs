@@ -16,6 +16,7 @@ use crate::process::{LaunchMode, Placeholders, Reaper, not_here};
 use crate::progress::Event;
 use crate::report::{Check, Outcome, Recommendation, Report, Target};
 use crate::running;
+use crate::scratch;
 use crate::starvation::StarvationMonitor;
 use crate::stop_log::{LoadKind, StopLog};
 use crate::threshold::{Threshold, show};
@@ -49,12 +50,7 @@ async fn run(drill: &Drill) -> Result<Report, DrillError> {
     let plan = plan::plan(drill)?;
     unoccupied(drill).await?;
     let seed = drill.seed.unwrap_or_else(|| fastrand::u64(..));
-    let scratch = tempfile::Builder::new()
-        .prefix("adieu-drill-")
-        .tempdir()
-        .map_err(|error| {
-            DrillError::Usage(format!("no directory for the drill's own files: {error}"))
-        })?;
+    let scratch = scratch::directory()?;
     let begun = Instant::now();
     let mut report = Report::new(target(drill), seed, drill.level);
     let _reaper = Reaper::new();

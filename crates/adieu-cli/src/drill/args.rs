@@ -8,7 +8,7 @@ use adieu_drill::StopSignal;
 use clap::Args;
 
 /// Options about a program that the drill starts and stops itself.
-const NOT_WITH_ROLLOUT: [&str; 34] = [
+const NOT_WITH_ROLLOUT: [&str; 35] = [
     "command",
     "file",
     "target",
@@ -43,6 +43,39 @@ const NOT_WITH_ROLLOUT: [&str; 34] = [
     "skip",
     "require",
     "compare",
+    "jobs",
+];
+
+/// Options about a program that is spoken to, and about other kinds of drills.
+const NOT_WITH_JOBS: [&str; 28] = [
+    "file",
+    "target",
+    "http",
+    "tcp",
+    "tls",
+    "reload",
+    "held_socket",
+    "slow",
+    "stream",
+    "large",
+    "sse",
+    "ws",
+    "upload",
+    "readiness",
+    "liveness",
+    "state_file",
+    "state_command",
+    "feed",
+    "ledger",
+    "quick",
+    "full",
+    "check",
+    "skip",
+    "require",
+    "repeat",
+    "clients",
+    "compare",
+    "behind",
 ];
 
 /// Connections of the clients of a roll-out.
@@ -61,15 +94,18 @@ pub(crate) enum ConnectionsArg {
                       adieu drill --ready-line TEXT [OPTIONS] -- COMMAND...\n       \
                       adieu drill --file drill.toml [OPTIONS]\n       \
                       adieu drill --rollout COMMAND --url URL [OPTIONS]\n       \
-                      adieu drill --behind PROFILE --http URL [OPTIONS] -- COMMAND...",
+                      adieu drill --behind PROFILE --http URL [OPTIONS] -- COMMAND...\n       \
+                      adieu drill --jobs N --enqueue COMMAND --done COMMAND [OPTIONS] -- WORKER...",
     after_help = "With --rollout nothing is started but COMMAND, which changes a deployment that serves already:\n  \
                   adieu drill --rollout 'docker compose up -d web' --url http://127.0.0.1:8080/ --rate 200\n  \
                   adieu drill --rollout 'kubectl rollout restart deploy/web && kubectl rollout status deploy/web' --url https://web.example/\n\n\
+                  With --jobs several workers are stopped while they work, and each job has to be done once:\n  \
+                  adieu drill --jobs 500 --enqueue 'python3 enqueue.py {from} {to}' --done 'redis-cli lrange done 0 -1' -- celery -A shop worker\n\n\
                   In commands, addresses and paths {port} is replaced by a free port ({port2} and {port3} by others), {dir} \
                   by a directory of the drill's.\n\
                   Exit code: 0 at least one check passed and none failed, 1 a check failed, 2 wrong usage or a path that does not \
                   answer as said, 3 every check was skipped, 4 the program could not be started, or \
-                  a deployment does not answer, or the command of a roll-out fails."
+                  a deployment does not answer, or the command of a roll-out, of --enqueue or of --done fails."
 )]
 pub(crate) struct DrillArgs {
     /// The program to test, and its arguments.
@@ -123,7 +159,7 @@ pub(crate) struct DrillArgs {
         long,
         value_name = "COMMAND",
         requires = "url",
-        group = "deployment",
+        groups = ["deployment", "limited"],
         conflicts_with_all = NOT_WITH_ROLLOUT,
         help_heading = "Roll-out"
     )]
@@ -157,9 +193,41 @@ pub(crate) struct DrillArgs {
     /// Time without a failed request after which the roll-out is over [default: 3s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "rollout", help_heading = "Roll-out")]
     pub(crate) steady: Option<Duration>,
-    /// Time limit for the command, and again for the traffic to become steady [default: 10m].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "rollout", help_heading = "Roll-out")]
+    /// Time limit for the command, and again for the traffic to become steady [default: 10m]; with --jobs, for each run of
+    /// --enqueue and --done [default: 30s].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "limited", help_heading = "Roll-out")]
     pub(crate) within: Option<Duration>,
+
+    /// Test workers: enqueue N numbered jobs, stop workers at random instants, and hold what was done against what was asked.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "enqueue",
+        requires = "done",
+        group = "limited",
+        conflicts_with_all = NOT_WITH_JOBS,
+        help_heading = "Jobs"
+    )]
+    pub(crate) jobs: Option<u64>,
+    /// Enqueues the jobs {from} to {to}, both included.
+    #[arg(long, value_name = "COMMAND", requires = "jobs", help_heading = "Jobs")]
+    pub(crate) enqueue: Option<String>,
+    /// Prints a line for each job that was done: its number, or `17 start TIME $ADIEU_DRILL_WORKER` and `17 done TIME
+    /// $ADIEU_DRILL_WORKER` for the checks about jobs in flight.
+    #[arg(long, value_name = "COMMAND", requires = "jobs", help_heading = "Jobs")]
+    pub(crate) done: Option<String>,
+    /// Workers at a time [default: 2].
+    #[arg(long, value_name = "N", requires = "jobs", help_heading = "Jobs")]
+    pub(crate) workers: Option<u32>,
+    /// Number of stops [default: 10].
+    #[arg(long, value_name = "N", requires = "jobs", help_heading = "Jobs")]
+    pub(crate) stops: Option<u32>,
+    /// Send SIGKILL instead of the stop signal at every second stop.
+    #[arg(long, requires = "jobs", help_heading = "Jobs")]
+    pub(crate) kill: bool,
+    /// How long a job may belong to a worker that is gone: the queue's visibility timeout [default: 30s].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "jobs", help_heading = "Jobs")]
+    pub(crate) lease: Option<Duration>,
 
     /// Simulate a balancer before several instances, replace them one after the other, and attribute each lost request.
     /// PROFILE is kube-proxy, alb, nlb, nginx, haproxy, envoy, none, or the path of a TOML file.

@@ -10,6 +10,7 @@ fn all_checks() -> impl Iterator<Item = CheckInfo> {
     adieu_drill::checks()
         .chain(adieu_drill::rollout_checks())
         .chain(adieu_drill::behind_checks())
+        .chain(adieu_drill::jobs_checks())
 }
 
 pub(super) fn list() -> ExitKind {

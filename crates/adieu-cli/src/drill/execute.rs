@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use adieu_drill::guard::Guard;
 use adieu_drill::progress::{Event, Progress};
 use adieu_drill::report::Report;
-use adieu_drill::{Behind, Drill, DrillError, Rollout};
+use adieu_drill::{Behind, Drill, DrillError, Jobs, Rollout};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::interrupt::Interrupt;
@@ -63,6 +63,13 @@ pub(super) fn run_behind(
     #[cfg(unix)]
     let _guard = guard();
     until_interrupted(runtime, behind.run(), judged)
+}
+
+/// Stops workers while they work. Whatever the drill started is gone when this returns.
+pub(super) fn run_jobs(runtime: &Runtime, jobs: Jobs, judged: &Judged) -> Result<Report, NoReport> {
+    #[cfg(unix)]
+    let _guard = guard();
+    until_interrupted(runtime, jobs.run(), judged)
 }
 
 /// Nothing is judged yet.

@@ -7,6 +7,7 @@ mod compare;
 mod execute;
 mod file;
 mod github;
+mod jobs;
 mod options;
 mod output;
 mod rollout;

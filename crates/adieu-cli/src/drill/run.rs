@@ -7,7 +7,7 @@ use adieu_drill::report::Verdict;
 use super::args::DrillArgs;
 use super::execute::{NoReport, run_drill, runtime};
 use super::options::DrillOptions;
-use super::{behind, catalogue, compare, file, github, output as reports, rollout};
+use super::{behind, catalogue, compare, file, github, jobs, output as reports, rollout};
 use crate::output::{self, ExitKind};
 
 /// Runs the command.
@@ -28,6 +28,9 @@ pub(crate) fn run(args: &DrillArgs) -> ExitCode {
     }
     if let (Some(command), Some(url)) = (&args.rollout, &args.url) {
         return rollout::run(args, command, url);
+    }
+    if let (Some(count), Some(enqueue), Some(done)) = (args.jobs, &args.enqueue, &args.done) {
+        return jobs::run(args, count, enqueue, done);
     }
     if let Some(profile) = &args.behind {
         return behind::run(args, profile);

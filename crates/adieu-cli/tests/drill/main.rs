@@ -9,6 +9,7 @@ mod few_workers;
 mod fixed_drain;
 mod given_paths;
 mod interrupt;
+mod jobs;
 mod judgement;
 mod liveness;
 mod newcomers;

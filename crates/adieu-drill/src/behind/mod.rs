@@ -25,6 +25,7 @@ use crate::progress::Event;
 use crate::report::{
     Bar, Behind as BehindReport, BehindRun, Mark, MarkKind, Report, StopTimeline, Target,
 };
+use crate::scratch;
 use crate::starvation::StarvationMonitor;
 use crate::stop_log::{fate, micros};
 
@@ -142,12 +143,7 @@ impl Behind {
         let drill = &self.drill;
         let thresholds = checks::thresholds(&drill.thresholds).map_err(DrillError::Usage)?;
         let seed = drill.seed.unwrap_or_else(|| fastrand::u64(..));
-        let scratch = tempfile::Builder::new()
-            .prefix("adieu-drill-")
-            .tempdir()
-            .map_err(|error| {
-                DrillError::Usage(format!("no directory for the drill's own files: {error}"))
-            })?;
+        let scratch = scratch::directory()?;
         let begun = Instant::now();
         let target = Target {
             name: drill.target_name(),

@@ -21,6 +21,8 @@ pub enum Ready {
     Line(String),
     /// `READY=1` comes over the socket in `NOTIFY_SOCKET`.
     Notify,
+    /// At once: what it is started for shows whether it is.
+    Started,
 }
 
 /// How often something that says nothing by itself is asked.
@@ -36,6 +38,7 @@ impl Ready {
         endpoint: &Endpoint,
     ) -> io::Result<()> {
         match self {
+            Self::Started => {}
             Self::Line(_) => process.output.wanted().await,
             Self::Notify => match &process.notices {
                 Some(notices) => notices.ready().await?,

@@ -12,6 +12,7 @@
 mod behind;
 mod comparison;
 mod html;
+mod jobs;
 mod junit;
 mod rollout;
 mod sparkline;

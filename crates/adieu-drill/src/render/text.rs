@@ -20,6 +20,10 @@ pub fn text(report: &Report, style: Style) -> String {
         text.push('\n');
         text.push_str(&super::behind::told(behind, style));
     }
+    if let Some(jobs) = &report.jobs {
+        text.push('\n');
+        text.push_str(&super::jobs::numbers(jobs, style));
+    }
     if let Some(stop) = report.most_telling_stop() {
         text.push('\n');
         text.push_str(&timeline(stop, style));
@@ -113,9 +117,9 @@ fn verdict(report: &Report, style: Style) -> String {
     if counts.is_empty() {
         counts.push("no check was run".to_owned());
     }
-    // A roll-out has none.
-    let level = match (&report.rollout, &report.behind) {
-        (None, None) => format!("level {}, ", report.level.name()),
+    // A roll-out has none, and neither have jobs.
+    let level = match (&report.rollout, &report.behind, &report.jobs) {
+        (None, None, None) => format!("level {}, ", report.level.name()),
         _ => String::new(),
     };
     format!(

@@ -53,11 +53,13 @@ pub enum Group {
     Data,
     /// A deployment is changed while clients use it.
     Rollout,
+    /// What was enqueued is done, once.
+    Jobs,
 }
 
 impl Group {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Drain,
         Self::KeepAlive,
         Self::Readiness,
@@ -65,6 +67,7 @@ impl Group {
         Self::Exit,
         Self::Data,
         Self::Rollout,
+        Self::Jobs,
     ];
 
     /// As in the JSON.
@@ -78,6 +81,7 @@ impl Group {
             Self::Exit => "exit",
             Self::Data => "data",
             Self::Rollout => "rollout",
+            Self::Jobs => "jobs",
         }
     }
 }

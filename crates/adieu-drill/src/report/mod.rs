@@ -19,16 +19,19 @@
 //! | `target_report` | the target's own adieu report, if it wrote one |
 //! | `target_report_stop` | which of `stops` that is about, from 0 |
 //! | `behind` | see [`Behind`]; `null` unless a balancer was simulated |
+//! | `jobs` | see [`Jobs`]; `null` unless workers were drilled |
 //! | `rollout` | see [`Rollout`]; `null` unless a roll-out was drilled |
 
 mod behind;
 mod check;
+mod jobs;
 mod rollout;
 mod summary;
 mod timeline;
 
 pub use behind::{Behind, BehindAdvice, BehindRun};
 pub use check::{Check, Group, Outcome};
+pub use jobs::{Jobs, JobsStop};
 pub use rollout::{Interval, Moment, Phase, Rollout, RolloutRun, Totals};
 pub use summary::{
     DEFINITION, Level, Recommendation, Report, Starvation, Target, Unreadable, VERSION, Verdict,

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::behind::Behind;
 use super::check::{Check, Outcome};
+use super::jobs::Jobs;
 use super::rollout::Rollout;
 use super::timeline::StopTimeline;
 
@@ -63,6 +64,9 @@ pub struct Report {
     /// What happened behind a balancer, if one was simulated.
     #[serde(default)]
     pub behind: Option<Behind>,
+    /// What became of numbered jobs, if workers were drilled.
+    #[serde(default)]
+    pub jobs: Option<Jobs>,
 }
 
 /// The one word about a target.
@@ -207,6 +211,7 @@ impl Report {
             target_report_stop: None,
             rollout: None,
             behind: None,
+            jobs: None,
         }
     }
 

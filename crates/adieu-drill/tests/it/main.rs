@@ -5,6 +5,7 @@ mod behind;
 mod browser;
 mod compare;
 mod html;
+mod jobs;
 mod junit;
 mod rollout;
 mod sample;

@@ -6,6 +6,7 @@
 //! `page.rs` writes what is read; `chart.rs` prepares what `timeline.js` draws.
 
 mod chart;
+mod jobs;
 mod lanes;
 mod overlay;
 mod page;

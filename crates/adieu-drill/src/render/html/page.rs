@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
 use super::chart::Chart;
+use super::jobs;
 use super::overlay::Overlay;
 use super::policy::policy;
 use super::sections;
@@ -89,6 +90,7 @@ fn page(report: &Report, overlay: Option<&Overlay>, chart: &Chart<'_>) -> Markup
                     (sections::failures(report))
                     (sections::rollout(report))
                     (sections::behind(report))
+                    (jobs::jobs(report))
                     (sections::timeline(report, overlay))
                     (sections::advice(report))
                     (sections::checks(report))

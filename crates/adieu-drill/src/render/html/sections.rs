@@ -34,7 +34,7 @@ pub(super) fn header(report: &Report) -> Markup {
                 }
                 div { dt { "When" } dd { time datetime=(report.started) { (report.started) } ", " (words::millis(report.duration_ms as f64)) } }
                 div { dt { "How" } dd {
-                    @if let Some(rollout) = &report.rollout { (rollout.pace) } @else { "level " (report.level.name()) }
+                    @if let Some(rollout) = &report.rollout { (rollout.pace) } @else if report.jobs.is_some() { "jobs" } @else { "level " (report.level.name()) }
                     ", seed " (report.seed) ", " (report.tool)
                 } }
             }
@@ -369,7 +369,10 @@ fn said(value: &Value) -> String {
 
 pub(super) fn footer(report: &Report) -> Markup {
     markup! {
-        footer { p { (report.definition) " Refused connections, and answers that tell the client to try elsewhere, are counted apart." } }
+        footer { p {
+            (report.definition)
+            @if report.jobs.is_none() { " Refused connections, and answers that tell the client to try elsewhere, are counted apart." }
+        } }
     }
 }
 
