@@ -397,6 +397,15 @@ pub(crate) struct DrillArgs {
     /// Write a self-contained HTML page, all targets in one file.
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) html: Option<PathBuf>,
+    /// Write Markdown for a comment or the summary of a build.
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write the JSON that a badge of shields.io reads (its endpoint).
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub(crate) badge: Option<PathBuf>,
+    /// Print the JSON Schema of --json.
+    #[arg(long, exclusive = true, help_heading = "Reports")]
+    pub(crate) schema: bool,
     /// Compare two reports of --json; exit code 1 on regressions.
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "file", "http", "tcp"], help_heading = "Reports")]
     pub(crate) compare: Option<Vec<PathBuf>>,

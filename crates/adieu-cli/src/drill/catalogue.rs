@@ -1,4 +1,4 @@
-//! `--list` and `--explain`.
+//! `--list`, `--explain` and `--schema`.
 
 use std::fmt::Write as _;
 
@@ -35,6 +35,10 @@ pub(super) fn explain(id: &str) -> ExitKind {
             ExitKind::Usage
         }
     }
+}
+
+pub(super) fn schema() -> ExitKind {
+    print(adieu_drill::report::SCHEMA)
 }
 
 fn print(text: &str) -> ExitKind {

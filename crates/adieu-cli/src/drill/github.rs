@@ -4,6 +4,7 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
+use adieu_drill::render;
 use adieu_drill::report::{Outcome, Report};
 
 /// Annotates the workflow run, if GitHub runs the drill. A failure to write annotations does not change the verdict.
@@ -16,7 +17,10 @@ pub(super) fn annotate(report: &Report) {
     }
     if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
         let file = OpenOptions::new().append(true).create(true).open(path);
-        let _ = file.and_then(|mut file| file.write_all(summary(report).as_bytes()));
+        let _ = file.and_then(|mut file| {
+            let summary = render::markdown(std::slice::from_ref(report));
+            file.write_all(format!("{summary}\n").as_bytes())
+        });
     }
 }
 
@@ -35,24 +39,6 @@ fn annotations(report: &Report) -> String {
     lines.collect()
 }
 
-fn summary(report: &Report) -> String {
-    let mut text = format!(
-        "### adieu drill: {} {}\n\n| check | outcome | |\n|---|---|---|\n",
-        cell(&report.target.name),
-        report.verdict.name()
-    );
-    for check in &report.checks {
-        text.push_str(&format!(
-            "| `{}` | {} | {} |\n",
-            check.id,
-            check.outcome,
-            cell(&check.reason)
-        ));
-    }
-    text.push('\n');
-    text
-}
-
 /// As GitHub reads the text of a command: what would end its line is spelled out.
 fn message(text: &str) -> String {
     let text = text.replace('%', "%25");
@@ -61,17 +47,6 @@ fn message(text: &str) -> String {
 
 fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
-}
-
-/// As a table of Markdown holds it.
-fn cell(text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|it| if it.is_control() { ' ' } else { it })
-        .collect();
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -106,12 +81,6 @@ mod tests {
         assert_eq!(
             annotations(&report),
             "::error title=a%2Cb%3A two::50 %25 lost%0A::error::forged | <b>\n"
-        );
-        let summary = summary(&report);
-        assert!(summary.contains("adieu drill: a,b failed"), "{summary}");
-        assert!(
-            summary.contains("| `two` | failed | 50 % lost ::error::forged \\| &lt;b> |\n"),
-            "{summary}"
         );
     }
 }

@@ -1,5 +1,7 @@
 //! Where the reports go.
 
+use std::path::PathBuf;
+
 use adieu_drill::report::{Report, VERSION, Verdict};
 use adieu_drill::{file, render};
 use serde_json::json;
@@ -10,11 +12,15 @@ use crate::ui;
 
 /// Finds out before the first drill whether all reports can be written after the last.
 pub(super) fn check(args: &DrillArgs) -> Result<(), String> {
-    for path in args.html.iter().chain(&args.junit) {
+    let files = [&args.html, &args.junit, &args.markdown, &args.badge];
+    for path in files.into_iter().flatten() {
         file::check_writable(path).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
+
+/// All targets as one text.
+type Renderer = fn(&[Report]) -> String;
 
 /// Writes the files: all targets in one of each kind.
 pub(super) fn files(args: &DrillArgs, reports: &[Report]) -> Result<(), String> {
@@ -22,16 +28,28 @@ pub(super) fn files(args: &DrillArgs, reports: &[Report]) -> Result<(), String> 
         let page = render::html_of_all(reports);
         file::write_shared(path, page.as_bytes()).map_err(|error| error.to_string())?;
     }
-    if let Some(path) = &args.junit {
-        let document = render::junit(reports);
-        file::write_shared(path, document.as_bytes()).map_err(|error| error.to_string())?;
+    let texts: [(&Option<PathBuf>, Renderer); 3] = [
+        (&args.junit, render::junit),
+        (&args.markdown, render::markdown),
+        (&args.badge, render::badge),
+    ];
+    for (path, render) in texts {
+        if let Some(path) = path {
+            let text = render(reports);
+            file::write_shared(path, text.as_bytes()).map_err(|error| error.to_string())?;
+        }
     }
     Ok(())
 }
 
 /// Says where the files are.
 pub(super) fn tell_files(args: &DrillArgs) {
-    for (path, what) in [(&args.html, "a browser"), (&args.junit, "a build server")] {
+    for (path, what) in [
+        (&args.html, "a browser"),
+        (&args.junit, "a build server"),
+        (&args.markdown, "a comment"),
+        (&args.badge, "a badge"),
+    ] {
         if let Some(path) = path {
             output::note(format!("the report for {what}: {}", path.display()));
         }

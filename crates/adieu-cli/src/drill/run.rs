@@ -20,6 +20,9 @@ pub(crate) fn run(args: &DrillArgs) -> ExitCode {
     if args.list {
         return catalogue::list().into();
     }
+    if args.schema {
+        return catalogue::schema().into();
+    }
     if let Some(id) = &args.explain {
         return catalogue::explain(id).into();
     }

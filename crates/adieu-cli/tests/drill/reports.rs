@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use boon::{Compiler, Schemas};
 use serde_json::Value;
 
 use crate::support::{HELLO, Test, URL};
@@ -65,6 +66,10 @@ fn a_check_that_fails_is_one_and_the_reports_are_written() {
         "a.html",
         "--junit",
         "a.xml",
+        "--markdown",
+        "a.md",
+        "--badge",
+        "a.json",
     ];
     let ran = test.run(&[&words[..], &["--", "python3", "wrong.py", "{port}"]].concat());
     assert_eq!(ran.code(), Some(1), "{}", ran.err());
@@ -74,9 +79,43 @@ fn a_check_that_fails_is_one_and_the_reports_are_written() {
         "{}",
         ran.out()
     );
-    for (name, words) in [("a.html", "exit code 9"), ("a.xml", "<failure")] {
+    for (name, words) in [
+        ("a.html", "exit code 9"),
+        ("a.xml", "<failure"),
+        ("a.md", "| ❌ failed | exit-code |"),
+        ("a.json", "\"message\": \"0/1\""),
+    ] {
         let text = fs::read_to_string(test.path().join(name)).expect("a report");
         assert!(text.contains(words), "{name}");
+    }
+}
+
+/// What is printed is what the command itself says is printed.
+#[test]
+fn the_schema_is_printed_and_real_reports_fit_it() {
+    let test = Test::new();
+    let ran = test.run(&["--schema"]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.err());
+    let schema: Value = serde_json::from_str(&ran.out()).expect("a schema");
+    let address = schema["$id"].as_str().expect("an address").to_owned();
+    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    compiler.add_resource(&address, schema).expect("a resource");
+    let index = compiler.compile(&address, &mut schemas).expect("a schema");
+    let url = ["--http", URL, "--json", "--check"];
+    let hello = ["--", "python3", "hello.py", "{port}"];
+    for words in [
+        [&url[..], &["exit-code,keepalive-race"], &hello].concat(),
+        // Interrupted by nothing, and no report all the same.
+        vec!["--http", URL, "--json", "--", "no-such-program", "{port}"],
+    ] {
+        let ran = test.run(&words);
+        let report: Value = serde_json::from_str(&ran.out()).expect("one object");
+        let held = schemas.validate(&report, index);
+        assert!(
+            held.is_ok(),
+            "{}",
+            held.err().map_or_else(String::new, |it| it.to_string())
+        );
     }
 }
 
@@ -170,7 +209,7 @@ fn without_a_terminal_each_check_is_a_line_and_github_is_told() {
     );
     let summary = fs::read_to_string(test.path().join("summary.md")).expect("a summary");
     assert!(
-        summary.contains("| `exit-code` | failed | exit code 9"),
+        summary.contains("| ❌ failed | exit-code | exit code 9"),
         "{summary}"
     );
     serde_json::from_slice::<Value>(&ran.stdout).expect("one object and nothing else");

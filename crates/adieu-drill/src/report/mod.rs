@@ -38,6 +38,9 @@ pub use summary::{
 };
 pub use timeline::{Bar, Fate, Mark, MarkKind, StopTimeline};
 
+/// The JSON Schema (draft 2020-12) of what `adieu drill --json` prints.
+pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
+
 /// The page of the guide, so that its code compiles and its list of fields is whole.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/drill-report.md")]

@@ -35,7 +35,7 @@ fn run(pre_stop_ms: f64, grace_ms: f64, requests: u64, losses: &[(u64, &str)]) -
     }
 }
 
-fn sample() -> Report {
+pub(crate) fn sample() -> Report {
     let target = Target {
         name: "web".to_owned(),
         command: ["python3", "web.py", "{port}"].map(str::to_owned).to_vec(),

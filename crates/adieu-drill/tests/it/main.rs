@@ -7,6 +7,8 @@ mod compare;
 mod html;
 mod jobs;
 mod junit;
+mod markdown;
 mod rollout;
 mod sample;
+mod schema;
 mod text;

@@ -41,7 +41,7 @@ fn answered(answered: u64) -> Totals {
     }
 }
 
-fn sample() -> Report {
+pub(crate) fn sample() -> Report {
     let target = Target {
         name: "127.0.0.1:8080".to_owned(),
         command: vec!["./replace.sh".to_owned()],
