@@ -218,3 +218,23 @@ fn a_broken_file_is_two_with_line_and_column() {
         test.run(&["--file", name]).refuses(2, &[words]);
     }
 }
+
+/// What stands in the way is named with what to change.
+#[test]
+fn a_temporary_directory_that_is_not_there_and_tls_that_is_not_spoken_are_told_with_the_remedy() {
+    let test = Test::new();
+    let words = ["--http", URL, "--", "python3", "hello.py", "{port}"];
+    let mut command = test.command(&words);
+    let output = command.env("TMPDIR", "/no/such/directory").output();
+    let output = output.expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("/no/such/directory: No such file") && said.contains("set TMPDIR to"),
+        "{said}"
+    );
+    let secure = URL.replace("http:", "https:");
+    let words = ["--http", &secure, "--ready-within", "2s", "--"];
+    let ran = test.run(&[&words[..], &["python3", "hello.py", "{port}"]].concat());
+    ran.refuses(4, &["if the program speaks no TLS, write http://"]);
+}

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::conntrack;
@@ -44,6 +45,7 @@ pub(crate) async fn why(drill: &Drill, run: &RunningTarget) -> String {
         Ready::Tcp(address) => format!("nothing listened at {}", placeholders.fill(address)),
         Ready::Line(line) => format!("it printed no line with `{line}`"),
         Ready::Notify => "it sent no READY=1 to NOTIFY_SOCKET".to_owned(),
+        Ready::Started => "it was not started".to_owned(),
     };
     let full = conntrack::full(&drill.conntrack);
     let full = full.map_or_else(String::new, |full| format!("; {full}"));
@@ -58,8 +60,24 @@ pub(crate) async fn why(drill: &Drill, run: &RunningTarget) -> String {
 async fn instead_of_answer(endpoint: &Endpoint) -> Result<u16, String> {
     match RawConn::ask_within(endpoint, &endpoint.request(), LAST).await {
         Ok(answer) => Ok(answer.head.status),
-        Err(broken) => Err(format!("the last request was {broken}")),
+        Err(broken) => Err(format!(
+            "the last request was {broken}{}",
+            without_tls(endpoint).await
+        )),
     }
+}
+
+/// What to write instead, where a connection comes about only without TLS.
+async fn without_tls(endpoint: &Endpoint) -> &'static str {
+    if endpoint.tls
+        && matches!(
+            timeout(LAST, TcpStream::connect(endpoint.address)).await,
+            Ok(Ok(_))
+        )
+    {
+        return "; connections are accepted there: if the program speaks no TLS, write http:// or leave --tls out";
+    }
+    ""
 }
 
 fn said(instead: Result<u16, String>) -> String {
@@ -94,7 +112,8 @@ async fn instead_of_connection(endpoint: &Endpoint) -> String {
     let address = endpoint.address;
     match timeout(LAST, endpoint.target().connect()).await {
         Ok(Err(error)) if endpoint.tls && error.kind() != io::ErrorKind::ConnectionRefused => {
-            format!("no TLS connection came about at {address}: {error}")
+            let instead = without_tls(endpoint).await;
+            format!("no TLS connection came about at {address}: {error}{instead}")
         }
         Err(_) if endpoint.tls => {
             format!("no TLS connection came about at {address}: nobody answered the client's hello")
