@@ -13,13 +13,14 @@ use crate::deploy::{self, Manifest, Programs};
 use crate::depth;
 use crate::finding::{Finding, Notice};
 use crate::fix::Applicability;
+use crate::python::{self, Clients};
 use crate::role::{self, Role, TestCode};
 use crate::rule::{self, Selection};
+use crate::rust;
 use crate::severity::Severity;
 use crate::source::Texts;
 use crate::suppress::{self, Ignore};
 use crate::walk::{self, Kind, SourceFile, Walk};
-use crate::{python, rust};
 
 /// What to check, and how.
 #[derive(Debug, Default)]
@@ -98,6 +99,7 @@ pub(crate) fn run(
         .collect();
     modules.index_tops();
 
+    let clients = Clients::new(&request.config.blocking);
     let total = walked.files.len();
     let done = AtomicUsize::new(0);
     let reads: Vec<Read> = walked
@@ -105,7 +107,7 @@ pub(crate) fn run(
         .par_iter()
         .zip(&ids)
         .map(|(file, id)| {
-            let read = read(request, texts, file, *id, &modules, &crates);
+            let read = read(request, texts, file, *id, (&modules, &clients), &crates);
             // Only a counter for people: no other memory hangs on it.
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             read
@@ -125,7 +127,7 @@ pub(crate) fn run(
         }
     }
     let (mut of_python, mut of_rust) = rayon::join(
-        || python::findings(&pythons, &modules),
+        || python::findings(&pythons, &modules, &clients),
         || rust::findings(&rusts, &modules, &crates),
     );
     found.append(&mut of_python);
@@ -268,7 +270,7 @@ fn read(
     texts: &Texts,
     file: &SourceFile,
     id: u32,
-    modules: &Modules,
+    (modules, clients): (&Modules, &Clients),
     crates: &rust::Crates,
 ) -> Read {
     if file.kind == Kind::CargoManifest {
@@ -298,9 +300,12 @@ fn read(
             python::extract(
                 &text,
                 &file.shown,
-                folder,
+                python::Position {
+                    modules,
+                    folder,
+                    clients,
+                },
                 id,
-                modules,
                 tests,
                 request.budget,
             ),

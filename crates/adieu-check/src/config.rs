@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::finding::Finding;
+use crate::python::ClientLine;
 use crate::report;
 use crate::rule::{Rule, is_meant};
 use crate::source::Lines;
@@ -33,6 +34,9 @@ pub struct Config {
     /// How long the program itself takes to stop, for the deployment rules; read from the code
     /// and the manifests where it is not given.
     pub grace_seconds: Option<u64>,
+    /// Calls that wait on the thread that makes them, beside those that are known: a rule and a call,
+    /// `ADP102 billing.Client().*`.
+    pub blocking: Vec<String>,
     /// Where the settings came from.
     #[serde(skip)]
     pub source: Option<PathBuf>,
@@ -109,13 +113,17 @@ impl Config {
             // The words alone: the excerpt would repeat the file line by line.
             format!("{}{}", place.unwrap_or_default(), error.message())
         };
-        if is_pyproject {
+        let config = if is_pyproject {
             let file: Pyproject = toml::from_str(text).map_err(explain)?;
             let table = file.tool.and_then(|tools| tools.adieu).unwrap_or_default();
-            table.try_into::<Config>().map_err(explain)
+            table.try_into::<Config>().map_err(explain)?
         } else {
-            toml::from_str::<Config>(text).map_err(explain)
+            toml::from_str::<Config>(text).map_err(explain)?
+        };
+        for line in &config.blocking {
+            ClientLine::parse(line).map_err(|error| format!("`blocking`: {error}"))?;
         }
+        Ok(config)
     }
 
     /// The settings for a path: the nearest `adieu.toml`, or `pyproject.toml` with `[tool.adieu]`,

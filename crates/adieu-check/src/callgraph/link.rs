@@ -338,7 +338,13 @@ impl<'a> Linker<'a> {
         let found = self.inherited(class, name, depth);
         match found {
             // `Class.attribute` of an outside base is not what an instance would see.
-            Entity::External(_) if !instance => Entity::Unknown,
+            Entity::External(outside) if !instance => {
+                let base = outside.strip_suffix(name);
+                let base = base.and_then(|base| base.strip_suffix("()."));
+                base.map_or(Entity::Unknown, |base| {
+                    self.outside(&format!("{base}.{name}"))
+                })
+            }
             other => other,
         }
     }

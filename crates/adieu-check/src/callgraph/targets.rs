@@ -23,6 +23,9 @@ pub(crate) struct Leaf {
     pub(crate) hops: u32,
 }
 
+/// What blocks outside the project, by its canonical name.
+pub(crate) type Blocks<'b> = dyn Fn(&str) -> Option<Leaf> + Sync + 'b;
+
 /// Where a call leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target<'t> {
@@ -100,7 +103,7 @@ impl Targets {
     pub(crate) fn resolve(
         linker: &Linker<'_>,
         summaries: &[FileSummary],
-        leaf: fn(&str) -> Option<Leaf>,
+        leaf: &Blocks<'_>,
     ) -> Targets {
         let properties = &properties(summaries);
         // Each worker keeps what it has resolved: one share for each, as heavy as the others.
@@ -195,7 +198,7 @@ impl Share {
         index: usize,
         summary: &FileSummary,
         properties: &FxHashSet<&str>,
-        leaf: fn(&str) -> Option<Leaf>,
+        leaf: &Blocks<'_>,
     ) {
         let targets = decide(linker, summary, properties, leaf);
         for (function, body) in summary.functions.iter().enumerate() {
@@ -224,7 +227,7 @@ fn decide(
     linker: &mut Linker<'_>,
     summary: &FileSummary,
     properties: &FxHashSet<&str>,
-    leaf: fn(&str) -> Option<Leaf>,
+    leaf: &Blocks<'_>,
 ) -> FileTargets {
     let mut packed = vec![PackedTarget::NOWHERE; summary.names.len()];
     let mut leaves: Vec<(Leaf, Arc<str>)> = Vec::new();

@@ -6,7 +6,7 @@ use ruff_text_size::Ranged;
 
 use super::extract::{Frame, Reader};
 use super::models::libraries;
-use super::rules;
+use super::{canonical, rules};
 use crate::callgraph::{Call, CallFlags, path};
 use crate::fix::{Applicability, Fix};
 use crate::rule;
@@ -28,7 +28,8 @@ impl<'a> Reader<'a, '_> {
             && match path.strip_prefix('@') {
                 Some(_) => true,
                 None => {
-                    libraries::is_known_root(path.split(['.', '(']).next().unwrap_or(""))
+                    self.clients()
+                        .is_known_root(path.split(['.', '(']).next().unwrap_or(""))
                         || path.starts_with("builtins.")
                 }
             };
@@ -138,7 +139,7 @@ impl<'a> Reader<'a, '_> {
             Expr::Call(call) if is_partial(&call.func) => self.scopes.path(argument),
             _ => None,
         };
-        if let Some(path) = path.filter(|path| libraries::leads_somewhere(path)) {
+        if let Some(path) = path.filter(|path| self.clients().leads_somewhere(path)) {
             let call = Call {
                 target: self.summary.names.add(&path),
                 place: self.place(argument),
@@ -316,6 +317,31 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// `with ThreadPoolExecutor() as pool:` waits at its end for all that was submitted. Where the block awaits, that is
+    /// mostly what it awaits, and nothing is left to wait for.
+    pub(super) fn note_pool(&mut self, item: &'a ruff_python_ast::WithItem, stmt: &'a StmtWith) {
+        let Some(function) = self.frames.last().and_then(|frame| frame.function) else {
+            return;
+        };
+        let path = self.scopes.path(&item.context_expr);
+        let path = path.and_then(|path| canonical::canonicalize(&path));
+        let is_pool = matches!(
+            path.as_deref(),
+            Some(
+                "concurrent.futures.ThreadPoolExecutor()"
+                    | "concurrent.futures.ProcessPoolExecutor()"
+            )
+        );
+        if let Some(path) = path.filter(|_| is_pool && !rules::has_await(&stmt.body)) {
+            let call = Call {
+                target: self.summary.names.add(&format!("{path}.shutdown")),
+                place: self.place(&item.context_expr),
+                flags: CallFlags::default(),
+            };
+            self.summary.functions[function as usize].calls.push(call);
+        }
+    }
+
     /// `time.sleep(x)` as a statement of a coroutine may become an await, where the name `asyncio` is that module or free.
     pub(super) fn offer_sleep(&mut self, call: &'a ExprCall) {
         let in_async = matches!(self.frames.last(), Some(Frame { is_async: true, .. }));
@@ -367,7 +393,7 @@ fn only_reads(call: &ExprCall, path: &str) -> bool {
     }
 }
 
-/// A zero or a false among the arguments: `timeout=0`, `block=False`, `WNOHANG`, `AI_NUMERICHOST`.
+/// A zero or a false among the arguments: `timeout=0`, `block=False`, `WNOHANG`, `NOBLOCK`, `AI_NUMERICHOST`.
 fn polls(call: &ExprCall) -> bool {
     call.arguments
         .args
@@ -382,7 +408,7 @@ fn polls(call: &ExprCall) -> bool {
             },
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.as_str();
-                name == "WNOHANG" || name.contains("NUMERIC")
+                matches!(name, "WNOHANG" | "NOBLOCK" | "DONTWAIT") || name.contains("NUMERIC")
             }
             Expr::Name(name) => name.id.as_str().contains("NUMERIC"),
             _ => false,

@@ -43,7 +43,7 @@ impl<'a> Reader<'a, '_> {
             .returns
             .as_deref()
             .and_then(|returns| self.scopes.annotation(returns))
-            .filter(|returns| libraries::leads_somewhere(returns));
+            .filter(|returns| self.clients().leads_somewhere(returns));
         self.summary.functions.push(Function {
             name: self.qualified.as_str().into(),
             flags,
@@ -288,7 +288,7 @@ impl<'a> Reader<'a, '_> {
             };
             match path.as_deref() {
                 Some("typing.Generic" | "typing.Protocol" | "abc.ABC") => {}
-                Some(path) if libraries::leads_somewhere(path) => {
+                Some(path) if self.clients().leads_somewhere(path) => {
                     class.bases.push(self.summary.names.add(path));
                 }
                 _ if harmless => {}

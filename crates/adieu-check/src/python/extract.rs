@@ -12,10 +12,11 @@ use rustc_hash::FxHashMap;
 
 use super::bindings::{self, Owner, Scope};
 use super::imports::Position;
+use super::models::clients::Clients;
 use super::paths::Scopes;
 use super::{canonical, guards, rules};
 use crate::callgraph::path::is_internal;
-use crate::callgraph::{CallFlags, FileSummary, ModuleId, Modules, NameId};
+use crate::callgraph::{CallFlags, FileSummary, ModuleId, NameId};
 use crate::depth::{self, Syntax};
 use crate::finding::{Finding, Place};
 use crate::role::TestCode;
@@ -28,9 +29,8 @@ use crate::suppress;
 pub(crate) fn extract(
     source: &str,
     path: &Arc<str>,
-    folder: &str,
+    position: Position<'_>,
     module: ModuleId,
-    modules: &Modules,
     tests: TestCode,
     for_budget: bool,
 ) -> FileSummary {
@@ -76,7 +76,6 @@ pub(crate) fn extract(
         summary.ignores = suppress::read_all(source, &lines, comments);
     }
     let body = parsed.suite();
-    let position = Position { modules, folder };
     let mut top = FxHashMap::default();
     bindings::collect(body, position, &mut top, &mut Vec::new());
     let has_star = top.remove("*").is_some();
@@ -197,7 +196,12 @@ pub(crate) struct Reader<'a, 'm> {
     pub(super) qualified: String,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a, 'm> Reader<'a, 'm> {
+    /// What is known of the clients of others.
+    pub(super) fn clients(&self) -> &'m Clients {
+        self.scopes.position.clients
+    }
+
     pub(crate) fn place(&self, node: &impl Ranged) -> Place {
         self.lines.place(self.source, node.start().to_usize())
     }
@@ -236,6 +240,7 @@ impl<'a> Reader<'a, '_> {
             if !stmt.is_async {
                 self.note_held(item, stmt);
                 self.note_entered(&item.context_expr);
+                self.note_pool(item, stmt);
             }
             if let Some(target) = &item.optional_vars {
                 let enter = if stmt.is_async {
@@ -364,6 +369,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 rules::check_thrown_away(self, assign);
                 self.visit_expr(&assign.value);
                 let value = self.scopes.value(&assign.value);
+                let value = value.or_else(|| self.scopes.alias(&assign.value));
                 let is_none = assign.value.is_none_literal_expr();
                 for target in &assign.targets {
                     self.visit_expr(target);
@@ -407,8 +413,8 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 self.branch_depth -= 1;
             }
             Stmt::Expr(expr) => {
+                rules::check_dropped(self, &expr.value);
                 if let Expr::Call(call) = &*expr.value {
-                    rules::check_dropped(self, call);
                     self.offer_sleep(call);
                 }
                 self.visit_expr(&expr.value);

@@ -2,7 +2,7 @@
 
 use ruff_python_ast::{StmtImport, StmtImportFrom};
 
-use super::models::{clients, libraries};
+use super::models::clients::{self, Clients};
 use crate::callgraph::{ModuleId, Modules};
 
 /// Where a file stands, as far as its imports care.
@@ -11,6 +11,7 @@ pub(crate) struct Position<'m> {
     pub(crate) modules: &'m Modules,
     /// The file's folder from the root, `/` between.
     pub(crate) folder: &'m str,
+    pub(crate) clients: &'m Clients,
 }
 
 impl Position<'_> {
@@ -19,7 +20,7 @@ impl Position<'_> {
         let mut segments = dotted.split('.');
         let first = segments.next().unwrap_or_default();
         // A module of the standard library wins over a namesake in the project; a third-party package does not.
-        let famous = libraries::is_known_root(first);
+        let famous = self.clients.is_known_root(first);
         if famous && !is_third_party(first) {
             return dotted.to_owned();
         }

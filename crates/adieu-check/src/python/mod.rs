@@ -19,5 +19,7 @@ mod values;
 mod weight;
 
 pub(crate) use extract::extract;
+pub(crate) use imports::Position;
+pub(crate) use models::clients::{Clients, Line as ClientLine};
 pub(crate) use project::{findings, linker};
 pub(crate) use tidy::tidy_imports;

@@ -56,7 +56,7 @@ impl<'a> Scopes<'a, '_> {
             }
             None if self.has_star => self.own(name, out),
             // Bound nowhere: an excerpt without its imports, or a name that would not even run.
-            None if libraries::is_known_root(name) => out.push_str(name),
+            None if self.position.clients.is_known_root(name) => out.push_str(name),
             None => return false,
         }
         true
@@ -223,6 +223,17 @@ impl<'a> Scopes<'a, '_> {
             }
             _ => None,
         }
+    }
+
+    /// `Database = Annotated[Session, Depends(database)]`: another name of the class.
+    pub(crate) fn alias(&self, value: &Expr) -> Option<String> {
+        let Expr::Subscript(subscript) = value else {
+            return None;
+        };
+        let base = self.path(&subscript.value)?;
+        matches!(&*base, "typing.Annotated" | "typing_extensions.Annotated")
+            .then(|| self.annotation(value))
+            .flatten()
     }
 
     /// An assignment inside an expression makes its name the function's own, from here on.

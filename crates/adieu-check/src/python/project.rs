@@ -3,6 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::models::blocking;
+use super::models::clients::Clients;
 use super::weight::Way;
 use super::{canonical, rules};
 use crate::callgraph::{
@@ -34,9 +35,14 @@ pub(crate) fn linker<'a>(summaries: &'a [FileSummary], modules: &'a Modules) -> 
 }
 
 /// All findings that need more than one function.
-pub(crate) fn findings(summaries: &[FileSummary], modules: &Modules) -> Vec<Finding> {
+pub(crate) fn findings(
+    summaries: &[FileSummary],
+    modules: &Modules,
+    clients: &Clients,
+) -> Vec<Finding> {
     let linker = linker(summaries, modules);
-    let targets = Targets::resolve(&linker, summaries, blocking::blocking);
+    let leaf = |path: &str| blocking::blocking(path, clients);
+    let targets = Targets::resolve(&linker, summaries, &leaf);
     let reach = Reach::new(&linker, &targets);
     let mut project = Project {
         summaries,

@@ -9,7 +9,7 @@ use crate::callgraph::Symbol;
 
 impl<'a> Reader<'a, '_> {
     fn symbol(&mut self, value: Option<String>) -> Symbol {
-        match value.filter(|value| libraries::leads_somewhere(value)) {
+        match value.filter(|value| self.clients().leads_somewhere(value)) {
             Some(value) => Symbol::Path(self.summary.names.add(&value)),
             None => Symbol::Unknown,
         }
@@ -108,7 +108,7 @@ impl<'a> Reader<'a, '_> {
             return;
         }
         for (name, path) in bound {
-            let Some(path) = path.filter(|path| libraries::leads_somewhere(path)) else {
+            let Some(path) = path.filter(|path| self.clients().leads_somewhere(path)) else {
                 // On another platform or version it is something else.
                 if self.branch_depth > 0 {
                     self.summary.symbols.insert(name.into(), Symbol::Unknown);

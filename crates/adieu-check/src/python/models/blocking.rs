@@ -1,6 +1,6 @@
 //! What blocks, by its canonical name.
 
-use super::clients;
+use super::clients::Clients;
 use super::libraries::is_loop;
 use crate::callgraph::Leaf;
 use crate::rule::{self, Code};
@@ -233,7 +233,11 @@ const MONGO_WAITS: &[&str] = &[
 ];
 
 /// What is wrong with making this call on the event loop, if anything.
-pub(crate) fn blocking(path: &str) -> Option<Leaf> {
+pub(crate) fn blocking(path: &str, clients: &Clients) -> Option<Leaf> {
+    clients.blocking(path).or_else(|| of_root(path))
+}
+
+fn of_root(path: &str) -> Option<Leaf> {
     // `json`, `re` and most other calls leave here at once.
     let (root, rest) = path.split_once('.')?;
     let owner_method = || rest.rsplit_once('.');
@@ -373,7 +377,7 @@ pub(crate) fn blocking(path: &str) -> Option<Leaf> {
                 | "SSHClient().exec_command"
         )
         .then_some(NETWORK),
-        _ => clients::blocking(path),
+        _ => None,
     }
 }
 
@@ -382,7 +386,13 @@ pub(crate) fn by_code(code: &str) -> Option<Leaf> {
     Some(match code {
         "ADP102" => HTTP,
         "ADP103" => PROCESS,
+        "ADP104" => FILE,
+        "ADP105" => PATH,
         "ADP106" => DATABASE,
+        "ADP108" => LOCK,
+        "ADP109" => QUEUE,
+        "ADP110" => JOIN,
+        "ADP111" => RESULT,
         "ADP112" => NETWORK,
         _ => return None,
     })

@@ -3,7 +3,6 @@
 use ruff_python_ast::Expr;
 
 use super::clients;
-use crate::callgraph::path::is_internal;
 
 /// Whether a path below `asyncio` is an event loop.
 pub(crate) fn is_loop(path: &str) -> bool {
@@ -111,11 +110,6 @@ pub(crate) fn is_known_root(root: &str) -> bool {
             | "typing"
             | "abc"
     ) || clients::has(root)
-}
-
-/// Whether a path can lead to anything a rule knows. Most outside names cannot, and are not kept.
-pub(crate) fn leads_somewhere(path: &str) -> bool {
-    is_internal(path) || is_known_root(path.split(['.', '(']).next().unwrap_or(path))
 }
 
 /// Home Assistant's decorator, from an integration or from inside of the project that defines it.

@@ -9,15 +9,29 @@ use crate::rule;
 
 /// `_ = create_task(...)`: a name that says nobody will look.
 pub(crate) fn check_thrown_away<'a>(reader: &mut Reader<'a, '_>, assign: &'a StmtAssign) {
-    if let ([Expr::Name(name)], Expr::Call(call)) = (&assign.targets[..], &*assign.value)
+    if let [Expr::Name(name)] = &assign.targets[..]
         && name.id.as_str() == "_"
     {
-        check_dropped(reader, call);
+        check_dropped(reader, &assign.value);
+    }
+}
+
+/// Looks at a value that nobody keeps: a task, or a list of some.
+pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, value: &'a Expr) {
+    match value {
+        Expr::Call(call) => check_call(reader, call),
+        Expr::List(list) => list
+            .elts
+            .iter()
+            .for_each(|task| check_dropped(reader, task)),
+        Expr::ListComp(comp) => check_dropped(reader, &comp.elt),
+        Expr::SetComp(comp) => check_dropped(reader, &comp.elt),
+        _ => {}
     }
 }
 
 /// Looks at a call whose result nobody keeps.
-pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
+fn check_call<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
     let method = walk::method(call);
     if !matches!(method, "create_task" | "ensure_future") || is_forgiven(reader) {
         return;
