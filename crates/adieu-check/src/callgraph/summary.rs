@@ -207,6 +207,8 @@ pub(crate) struct FileSummary {
 pub(crate) struct Facts {
     /// Something here handles SIGTERM, or hands the process to a server that does.
     pub(crate) handles_signals: bool,
+    /// Where `tokio::signal::ctrl_c` is waited for.
+    pub(crate) ctrl_c: Option<Place>,
     /// Coroutine functions run from the `__main__` block.
     pub(crate) mains: Vec<(NameId, Place)>,
     /// Uses a library that serves clients or works through a queue.

@@ -1,5 +1,7 @@
 //! Commands: their words, the wrappers among them, and the grace they ask for.
 
+use super::shell;
+
 /// Programs that stay between the signal and what they run.
 const WRAPPERS: &[(&str, &[&str])] = &[
     ("npm", &["start", "run", "run-script", "exec", "test"]),
@@ -15,6 +17,9 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("nodemon", &[]),
     ("watchmedo", &[]),
     ("cargo", &["run"]),
+    ("conda", &["run"]),
+    ("deno", &["task"]),
+    ("dotnet", &["run", "watch"]),
     ("go", &["run"]),
     ("mvn", &[]),
     ("gradle", &[]),
@@ -92,6 +97,53 @@ pub(crate) fn unshelled(words: Vec<String>) -> Vec<String> {
         }
         _ => words,
     }
+}
+
+/// Whether a command is a shell that stays above the program in its line, as PID 1, and keeps the signal from it.
+///
+/// `sh` is dash or busybox. bash makes way for the last command of a line by itself.
+pub(crate) fn shell_stays(words: &[String]) -> bool {
+    // An init program above the shell is PID 1 and sends the signal on; the shell ends, and everything with it.
+    let [shell, flag, line, ..] = words else {
+        return false;
+    };
+    let is_line = matches!(program(shell), "sh" | "dash" | "ash")
+        && flag.starts_with('-')
+        && flag.ends_with('c');
+    let words = split(line);
+    let of_shell = |word: &String| {
+        let word = word.trim_start_matches(['(', '{']).trim_end_matches(';');
+        matches!(word, "exec" | "trap" | "wait")
+    };
+    let Some(last) = started(line).filter(|_| is_line && !words.iter().any(of_shell)) else {
+        return false;
+    };
+    // What only the shell runs, and what ends by itself.
+    let first = last.first().map_or("", String::as_str);
+    !shell::is_own_word(first) && !is_short(first) && !first.contains(['$', '=', '('])
+}
+
+/// Programs that end before anything has to be stopped.
+fn is_short(word: &str) -> bool {
+    matches!(
+        program(word),
+        "cp" | "mv"
+            | "rm"
+            | "ls"
+            | "cat"
+            | "chmod"
+            | "chown"
+            | "curl"
+            | "grep"
+            | "ln"
+            | "mkdir"
+            | "sed"
+            | "sleep"
+            | "tar"
+            | "tail"
+            | "touch"
+            | "wget"
+    )
 }
 
 /// The last part of a program's path.

@@ -11,6 +11,7 @@ use super::launch;
 use super::start::{Spot, Variable};
 use super::yaml::Node;
 use crate::rule;
+use crate::severity::Severity;
 
 /// What Kubernetes waits without being told.
 const DEFAULT_GRACE: u64 = 30;
@@ -105,13 +106,16 @@ fn check_object(object: &Node, reporter: &mut Reporter<'_>) {
     // What runs once has no traffic to be ready for.
     let serves = !matches!(kind, "Job" | "CronJob" | "Pod");
     let given = pod.get("terminationGracePeriodSeconds");
+    let shares_processes = pod.get("shareProcessNamespace").and_then(Node::text) == Some("true");
     let containers = pod.get("containers").map(Node::items).unwrap_or_default();
     // Without an image it is a patch of something that stands elsewhere.
     let name = object.at(&["metadata", "name"]).and_then(Node::text);
     let patched = name.and_then(|name| reporter.project.patches.get(&(kind, name)).copied());
     for container in containers.iter().filter(|c| c.get("image").is_some()) {
         grace(given, patched, container, reporter);
-        wrapper(container, reporter);
+        // The shell of what runs once ends with it, and a pod that shares its processes has another PID 1.
+        let shell_may_stay = shares_processes || !serves;
+        shell_or_wrapper(container, shell_may_stay, reporter);
         if serves {
             probes(container, reporter);
         }
@@ -238,8 +242,8 @@ fn image<'a>(container: &Node, reporter: &Reporter<'a>) -> Option<Image<'a>> {
     reporter.images.named(name)
 }
 
-/// A wrapper in the manifest's own words; what the image starts is said of its Dockerfile.
-fn wrapper(container: &Node, reporter: &mut Reporter<'_>) {
+/// A shell or a wrapper in the manifest's own words; what the image starts is said of its Dockerfile.
+fn shell_or_wrapper(container: &Node, shell_may_stay: bool, reporter: &mut Reporter<'_>) {
     let image = image(container, reporter);
     let (command, args) = (container.get("command"), container.get("args"));
     // Arguments alone go to a program that only a known image names.
@@ -254,6 +258,22 @@ fn wrapper(container: &Node, reporter: &mut Reporter<'_>) {
     );
     if let Some(wrapper) = command::wrapper(&start.words) {
         reporter.report_wrapper(own.line, &wrapper);
+    }
+    let mut words = command.map(Node::words).unwrap_or_default();
+    words.extend(args.map(Node::words).unwrap_or_default());
+    if command.is_some() && !shell_may_stay && command::shell_stays(&words) {
+        let name = container
+            .get("name")
+            .and_then(Node::text)
+            .unwrap_or("the container");
+        let message = format!(
+            "`{name}` runs under a shell that keeps the signal: put `exec` before the program"
+        );
+        reporter.report(own.line, rule::SHELL_FORM, message);
+        // Which shell the image has is not known, and some make way for the last command.
+        if let Some(finding) = reporter.last_mut() {
+            finding.severity = Severity::Warning;
+        }
     }
 }
 

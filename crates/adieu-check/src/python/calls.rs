@@ -242,6 +242,7 @@ impl<'a> Reader<'a, '_> {
         }
         self.note_grace(call, path);
         self.note_server(call, path);
+        self.check_uvicorn(call, path);
         match path {
             "asyncio.get_running_loop" | "asyncio.current_task" | "asyncio._get_running_loop"
             | "sniffio.current_async_library" => {
@@ -276,6 +277,28 @@ impl<'a> Reader<'a, '_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Without a limit uvicorn waits for its slowest response, a stream among them.
+    fn check_uvicorn(&mut self, call: &'a ExprCall, path: &str) {
+        if !matches!(path, "uvicorn.run" | "uvicorn.Config") {
+            return;
+        }
+        let mut keywords = call.arguments.keywords.iter();
+        let is_limited = keywords.any(|keyword| match &keyword.arg {
+            // What else is given cannot be seen.
+            None => true,
+            // Who reloads is a developer.
+            Some(name) => matches!(name.as_str(), "timeout_graceful_shutdown" | "reload"),
+        });
+        if !is_limited {
+            self.report(
+                call,
+                rule::UVICORN_GRACE,
+                "a stop waits for the slowest response without a limit, a stream among them: set `timeout_graceful_shutdown` \
+                 to less than the platform waits",
+            );
         }
     }
 

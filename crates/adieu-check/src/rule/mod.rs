@@ -89,7 +89,7 @@ macro_rules! rules {
 }
 
 rules! {
-    SHELL_FORM "ADD101" "shell-form" Error "Dockerfile CMD or ENTRYPOINT runs under a shell that keeps the signal"
+    SHELL_FORM "ADD101" "shell-form" Error "the command of a container runs under a shell that keeps the signal"
     SCRIPT_WITHOUT_EXEC "ADD102" "script-without-exec" Error "a start script runs the service as its child instead of becoming it"
     STOP_SIGNAL "ADD103" "stop-signal" Error "STOPSIGNAL names a signal the program does not stop on"
     HEALTHCHECK_TOOL "ADD104" "healthcheck-tool" Warning "HEALTHCHECK needs a tool the image does not have"
@@ -130,6 +130,7 @@ rules! {
     NO_SIGTERM "ADP503" "no-sigterm" Warning "a worker that runs forever and does not handle SIGTERM"
     SCHEDULE_AFTER_STOP "ADP504" "schedule-after-stop" Error "work scheduled after loop.stop() never runs"
     HANDLER_ON_WINDOWS "ADP505" "handler-on-windows" Warning "add_signal_handler without a fallback in a program that also runs on Windows"
+    UVICORN_GRACE "ADP506" "uvicorn-without-grace" Note "uvicorn is started without timeout_graceful_shutdown"
     WAIT_CLOSED_FIRST "ADP601" "wait-closed-first" Warning "Server.wait_closed() before the connections are drained"
     LOOP_WITHOUT_AWAIT "ADP602" "loop-without-await" Warning "an endless loop without an await"
     NON_ATOMIC_SAVE "ADP603" "non-atomic-save" Note "state is saved in place while stopping"
@@ -147,6 +148,8 @@ rules! {
     SECOND_RUNTIME "ADR202" "second-runtime" Warning "a second runtime in a service that has one"
     RUNTIME_DROPPED "ADR203" "runtime-dropped-in-async" Warning "a Runtime is dropped inside async code"
     UNTRACKED_SPAWN "ADR301" "untracked-spawn" Warning "a spawned task that no stop will wait for"
+    NOT_GRACEFUL "ADR302" "server-without-graceful-shutdown" Warning "a server is awaited that no signal shuts down"
+    CTRL_C_ALONE "ADR303" "ctrl-c-alone" Warning "a service waits for ctrl_c and not for SIGTERM"
     RUST_EXIT "ADR401" "exit-in-async" Note "process::exit inside async code"
     RUST_LOOP "ADR501" "rust-loop-without-await" Warning "an endless loop without an await"
     GUARD_ACROSS_AWAIT "ADR502" "guard-across-await" Error "a std lock guard lives across an await"

@@ -12,6 +12,7 @@ use super::{grace, guards, models, select};
 use crate::callgraph::{Call, CallFlags, CodeServer, FnFlags, path};
 use crate::finding::Finding;
 use crate::rule::{self, Code};
+use crate::severity::Severity;
 
 /// One body being read.
 pub(crate) struct Body<'r, 'c> {
@@ -23,6 +24,8 @@ pub(crate) struct Body<'r, 'c> {
     awaited: bool,
     /// In a main before its first await: nothing else runs yet.
     starting: bool,
+    /// In an async block or closure: perhaps one server beside another.
+    is_apart: bool,
 }
 
 impl<'r, 'c> Body<'r, 'c> {
@@ -35,6 +38,7 @@ impl<'r, 'c> Body<'r, 'c> {
             loops: 0,
             awaited: false,
             starting: is_async && flags.has(FnFlags::ENTRY),
+            is_apart: false,
         };
         body.visit_block(block);
     }
@@ -120,6 +124,7 @@ impl<'r, 'c> Body<'r, 'c> {
             loops: 0,
             awaited: false,
             starting: false,
+            is_apart: true,
         };
         read(&mut inner);
     }
@@ -134,6 +139,33 @@ impl<'r, 'c> Body<'r, 'c> {
                 .servers
                 .push(CodeServer { server, place });
         }
+    }
+
+    /// `axum::serve(listener, app).await`: it ends with the process, in the middle of its requests.
+    fn awaited_server(&mut self, served: &Expr) {
+        let path = self.reader.scopes.path(served);
+        let Some((server, instead)) = path.as_deref().and_then(models::never_shut_down) else {
+            return;
+        };
+        if self.is_test() {
+            return;
+        }
+        let message = format!(
+            "no signal shuts this `{server}` down gracefully, so a stop cuts its requests off: use `{instead}`"
+        );
+        let place = items::place(served.span());
+        let finding = Finding::new(
+            &self.reader.summary.path,
+            place,
+            rule::NOT_GRACEFUL,
+            message,
+        );
+        // Metrics and health checks are served beside the server that matters.
+        let finding = match self.is_apart {
+            true => finding.rated(Severity::Note),
+            false => finding,
+        };
+        self.reader.summary.findings.push(finding);
     }
 
     fn made_runtime(&mut self, path: &str, span: Span) {
@@ -299,6 +331,10 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                         };
                         self.served(server, call.func.span());
                     }
+                    if path == "tokio.signal.ctrl_c" && !self.is_test() {
+                        let place = items::place(call.func.span());
+                        self.reader.summary.facts.ctrl_c.get_or_insert(place);
+                    }
                     // From here on there is another task.
                     self.starting &= !matches!(path.as_str(), "tokio.spawn" | "tokio.task.spawn");
                     if path == "std.process.exit" && self.is_async && !self.in_main() {
@@ -339,6 +375,7 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                 visit::visit_expr_method_call(self, call);
             }
             Expr::Await(inner) => {
+                self.awaited_server(&inner.base);
                 self.awaited = true;
                 self.visit_expr(&inner.base);
                 self.awaited = false;

@@ -56,6 +56,10 @@ pub(crate) fn extract(
             return Some(summary);
         }
     };
+    // Also in a comment: then its absence is meant.
+    summary.facts.handles_signals = ["SIGTERM", "SignalKind::terminate"]
+        .iter()
+        .any(|word| memchr::memmem::find(source.as_bytes(), word.as_bytes()).is_some());
     let mut reader = Reader {
         summary,
         scopes: Scopes {

@@ -353,6 +353,24 @@ pub(crate) fn is_known_root(root: &str) -> bool {
     )
 }
 
+/// A server that is awaited and that no signal ends, and what ends it.
+pub(crate) fn never_shut_down(path: &str) -> Option<(&'static str, &'static str)> {
+    let rest = |prefix: &str| path.strip_prefix(prefix);
+    if let Some(rest) = rest("axum.serve()") {
+        return matches!(rest, "" | ".tcp_nodelay()" | ".into_future()")
+            .then_some(("axum::serve", "with_graceful_shutdown"));
+    }
+    if let Some(rest) = rest("warp.serve()") {
+        return matches!(rest, ".run()").then_some(("warp::serve", "graceful"));
+    }
+    if let Some(rest) = rest("tonic.transport.Server()") {
+        return rest
+            .ends_with(".serve()")
+            .then_some(("tonic::transport::Server", "serve_with_shutdown"));
+    }
+    None
+}
+
 /// Futures that lose data when they are dropped half-way.
 pub(crate) const NOT_CANCEL_SAFE: &[&str] = &[
     "read_exact",

@@ -6,8 +6,8 @@ use super::crates::Crates;
 use super::models;
 use super::weight::Way;
 use crate::callgraph::{
-    Call, CallFlags, FileSummary, FnFlags, Linker, Modules, Reach, Target, Targets, blocks, path,
-    runs, spoken,
+    Call, CallFlags, Facts, FileSummary, FnFlags, Linker, Modules, Reach, Target, Targets, blocks,
+    path, runs, spoken,
 };
 use crate::finding::{Finding, Step};
 use crate::rule::{self, Code};
@@ -19,7 +19,7 @@ pub(crate) fn findings(
     crates: &Crates,
 ) -> Vec<Finding> {
     let linker = Linker::new(summaries, modules, models::canonicalize);
-    let targets = Targets::resolve(&linker, summaries, models::blocking);
+    let targets = Targets::resolve(&linker, summaries, &models::blocking);
     let reach = Reach::new(&linker, &targets);
     let mut found = Vec::new();
     let services: FxHashSet<usize> = summaries
@@ -110,7 +110,38 @@ pub(crate) fn findings(
         }
     }
     second_runtimes(summaries, crates, &mut found);
+    ctrl_c_alone(summaries, crates, &services, &mut found);
     found
+}
+
+/// Services that hear Ctrl-C, and nothing of what a container or a unit is sent.
+fn ctrl_c_alone(
+    summaries: &[FileSummary],
+    crates: &Crates,
+    services: &FxHashSet<usize>,
+    found: &mut Vec<Finding>,
+) {
+    let hears_sigterm = |facts: &Facts| {
+        facts.handles_signals || facts.servers.iter().any(|it| it.server != "axum::serve")
+    };
+    if summaries.iter().any(|file| hears_sigterm(&file.facts)) {
+        return;
+    }
+    for summary in summaries {
+        let in_service = crates
+            .package_number(&summary.path)
+            .is_some_and(|package| services.contains(&package));
+        if let (true, Some(place)) = (in_service, summary.facts.ctrl_c) {
+            let message = "`ctrl_c` is SIGINT alone, and containers and units are stopped with SIGTERM: wait for \
+                           `SignalKind::terminate()` as well";
+            found.push(Finding::new(
+                &summary.path,
+                place,
+                rule::CTRL_C_ALONE,
+                message,
+            ));
+        }
+    }
 }
 
 /// Runtimes made beside the one of `#[tokio::main]`.

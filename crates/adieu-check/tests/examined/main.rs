@@ -21,3 +21,4 @@ mod manifests;
 mod python_faults;
 mod python_traps;
 mod rust;
+mod servers;
