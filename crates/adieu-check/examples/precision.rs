@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use adieu_check::{Config, Finding, Request, Selection, Severity, check};
+use adieu_check::{Finding, Request, Severity, check};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -74,9 +74,7 @@ fn all(folder: &Path) -> std::io::Result<Vec<(String, Finding)>> {
             .into_owned();
         let request = Request {
             paths: vec![project.clone()],
-            config: Config::default(),
-            selection: Selection::default(),
-            budget: false,
+            ..Request::default()
         };
         let root = format!("{}/", project.display());
         for mut finding in check(&request, &|_, _| {}).findings {

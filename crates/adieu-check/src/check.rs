@@ -34,6 +34,17 @@ pub struct Request {
     pub selection: Selection,
     /// Whether the worst-case shutdown times are computed; then only what is wrong with these is found.
     pub budget: bool,
+    /// A file that is checked beside the paths, and is not read from the disk.
+    pub given: Option<Given>,
+}
+
+/// A text and what it is called: what an editor holds, or another program prints.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The name decides what it is read as; without one it is Kubernetes manifests, as `helm template` prints them.
+    pub name: Option<PathBuf>,
+    /// The text.
+    pub bytes: Vec<u8>,
 }
 
 /// What a check found.
@@ -64,7 +75,13 @@ enum Read {
 /// Checks all paths. `progress` hears how many of how many files are read; it is called from
 /// several threads.
 pub fn check(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
-    check_with(request, &Texts::default(), progress)
+    let mut texts = Texts::default();
+    if let Some(given) = &request.given
+        && let Some(file) = walk::given(given.name.as_deref())
+    {
+        texts.hold(&file.shown, given.bytes.clone());
+    }
+    check_with(request, &texts, progress)
 }
 
 /// The same, with texts that stand in for some of the files.
@@ -74,7 +91,10 @@ pub(crate) fn check_with(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Outcome {
     let walk_and_run = || {
-        let walked = walk::walk(&request.paths, &request.config);
+        let mut walked = walk::walk(&request.paths, &request.config);
+        if let Some(given) = &request.given {
+            walked.give(given.name.as_deref());
+        }
         run(request, walked, texts, progress)
     };
     depth::on_deep_stacks(walk_and_run)

@@ -21,6 +21,8 @@ use crate::walk;
 pub struct Config {
     /// Rules to run: codes, names or prefixes. All when empty.
     pub select: Vec<String>,
+    /// Rules to run beside those of `select`.
+    pub extend_select: Vec<String>,
     /// Rules not to run.
     pub ignore: Vec<String>,
     /// Paths to leave out, in the language of `.gitignore`.

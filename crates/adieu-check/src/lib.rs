@@ -37,7 +37,7 @@ mod walk;
 
 pub use baseline::{Baseline, BaselineError, BaselineFile};
 pub use budget::{Bound, Budget, Node, Origin, Patience, Shape, Verdict};
-pub use check::{Outcome, Request, check};
+pub use check::{Given, Outcome, Request, check};
 pub use config::{Config, ConfigError};
 pub use finding::{Finding, Notice, Place, Step};
 pub use fix::{Applicability, Fix};

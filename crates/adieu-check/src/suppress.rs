@@ -1,6 +1,7 @@
 //! Ignore comments: `# adieu: ignore[ADP101] reason`, `// adieu: ignore(ADR101) reason`.
 //!
-//! One stands on the line it forgives, or alone on the line above. It must say why.
+//! One stands on the line it forgives, or alone on the line above. It must say why. In Python `# noqa: ADP101` at the end of
+//! the line is understood as well, and needs no reason.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub(crate) struct Ignore {
     line: u32,
     rules: Vec<String>,
     has_reason: bool,
+    /// `# noqa: ADP101`, which asks for no reason and is looked after by the tool whose word it is.
+    is_noqa: bool,
     /// Removes the comment, and its line if nothing else is on it. None where that could take
     /// more than the comment.
     removal: Option<Range<usize>>,
@@ -46,9 +49,43 @@ pub(crate) fn read_all(
     lines: &Lines,
     comments: impl Iterator<Item = Range<usize>>,
 ) -> Vec<Ignore> {
-    comments
-        .filter_map(|range| read(source, lines, range))
-        .collect()
+    let mut ignores = Vec::new();
+    for range in comments {
+        ignores.extend(read_noqa(source, lines, range.clone()));
+        ignores.extend(read(source, lines, range));
+    }
+    ignores
+}
+
+/// What a comment may hold that is read: a quick look before the comments are.
+pub(crate) fn may_have(source: &str) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(source.as_bytes(), word).is_some();
+    has(b"adieu:") || has(b"noqa:") || has(b"NOQA:")
+}
+
+/// The rules of ours in `# noqa: E501, ADP101`.
+fn read_noqa(source: &str, lines: &Lines, range: Range<usize>) -> Option<Ignore> {
+    let comment = source.get(range.clone())?;
+    let at = comment.find("noqa:").or_else(|| comment.find("NOQA:"))?;
+    let before = comment[..at].trim_end();
+    let rest = comment[at + "noqa:".len()..].split('#').next()?;
+    let words = rest.split(|c: char| c == ',' || c.is_whitespace());
+    let rules: Vec<String> = words
+        .filter(|word| Rule::ALL.iter().any(|rule| rule.code.as_str() == *word))
+        .map(str::to_owned)
+        .collect();
+    if !before.ends_with('#') || rules.is_empty() {
+        return None;
+    }
+    let place = lines.place(source, range.start);
+    Some(Ignore {
+        place,
+        line: place.line,
+        rules,
+        has_reason: true,
+        is_noqa: true,
+        removal: None,
+    })
 }
 
 /// Ignores in a text whose comments run from `marker` to the line's end.
@@ -98,6 +135,7 @@ fn read(source: &str, lines: &Lines, range: Range<usize>) -> Option<Ignore> {
         } else {
             place.line
         },
+        is_noqa: false,
         rules: list
             .split(',')
             .map(|rule| rule.trim().to_owned())
@@ -144,7 +182,11 @@ pub(crate) fn apply(path: &Arc<str>, ignores: &[Ignore], findings: &mut Vec<Find
         }
         hit.is_none()
     });
-    for (ignore, used) in ignores.iter().zip(used) {
+    for (ignore, used) in ignores
+        .iter()
+        .zip(used)
+        .filter(|(ignore, _)| !ignore.is_noqa)
+    {
         let unknown = ignore
             .rules
             .iter()

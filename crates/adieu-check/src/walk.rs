@@ -42,6 +42,27 @@ pub(crate) struct Walk {
     pub(crate) missing: Vec<PathBuf>,
 }
 
+/// A text that is not read from the disk as a file; nothing where its name is of no kind that is checked.
+pub(crate) fn given(name: Option<&Path>) -> Option<SourceFile> {
+    let path = name.unwrap_or(Path::new("-")).to_owned();
+    Some(SourceFile {
+        kind: match name {
+            Some(name) => kind_of(name, true)?,
+            None => Kind::Yaml,
+        },
+        shown: shown(&path).into(),
+        path,
+    })
+}
+
+/// What is said of a file of another kind.
+fn is_of_no_kind(path: &Path) -> Notice {
+    Notice {
+        path: shown(path).into(),
+        message: "is no kind of file that is checked".to_owned(),
+    }
+}
+
 /// Walks all paths. Excluded files are left out unless they are named themselves.
 ///
 /// No link below a named path is followed. What a link leads to inside is met under its own name;
@@ -129,6 +150,17 @@ impl Walk {
         })
     }
 
+    /// Adds a text that is not read from the disk, in the place of the file of its name.
+    pub(crate) fn give(&mut self, name: Option<&Path>) {
+        let Some(file) = given(name) else {
+            self.notices.extend(name.map(is_of_no_kind));
+            return;
+        };
+        self.files.retain(|met| met.shown != file.shown);
+        self.files.push(file);
+        self.files.sort_by(|a, b| a.shown.cmp(&b.shown));
+    }
+
     fn take(&mut self, met: Option<Met>) {
         match met {
             Some(Met::File(file)) => self.files.push(file),
@@ -184,12 +216,7 @@ fn meet(
 fn met_file(as_found: &Path, path: PathBuf, named: bool, exclude: &Exclude<'_>) -> Option<Met> {
     let Some(kind) = kind_of(as_found, named) else {
         // Nobody asked for the others.
-        return named.then(|| {
-            Met::Notice(Notice {
-                path: shown(as_found).into(),
-                message: "is no kind of file that is checked".to_owned(),
-            })
-        });
+        return named.then(|| Met::Notice(is_of_no_kind(as_found)));
     };
     let shown = shown(as_found);
     if !named && exclude.has(&shown) {

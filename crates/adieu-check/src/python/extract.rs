@@ -66,7 +66,7 @@ pub(crate) fn extract(
             format!("syntax error: {}", error.error),
         ));
     }
-    if memchr::memmem::find(source.as_bytes(), b"adieu:").is_some() {
+    if suppress::may_have(source) {
         let comments = parsed
             .tokens()
             .iter()

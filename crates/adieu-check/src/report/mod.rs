@@ -5,9 +5,13 @@ mod causes;
 mod diff;
 mod fingerprint;
 mod github;
+mod gitlab;
 mod json;
+mod junit;
 mod plain;
+mod rdjson;
 mod sarif;
+mod statistics;
 mod text;
 
 use std::fmt;
@@ -17,6 +21,7 @@ pub use budget::{budgets, budgets_json};
 pub use causes::Cause;
 pub use diff::diff;
 pub use plain::plain;
+pub use statistics::{statistics, statistics_json};
 
 use crate::check::Outcome;
 
@@ -32,6 +37,12 @@ pub enum Format {
     Sarif,
     /// Workflow commands that annotate a pull request.
     Github,
+    /// JUnit: every finding is a test that failed.
+    Junit,
+    /// GitLab's code quality report.
+    Gitlab,
+    /// reviewdog's diagnostics.
+    Rdjson,
 }
 
 impl fmt::Display for Format {
@@ -41,6 +52,9 @@ impl fmt::Display for Format {
             Format::Json => "json",
             Format::Sarif => "sarif",
             Format::Github => "github",
+            Format::Junit => "junit",
+            Format::Gitlab => "gitlab",
+            Format::Rdjson => "rdjson",
         })
     }
 }
@@ -52,5 +66,8 @@ pub fn write(outcome: &Outcome, format: Format, out: &mut dyn Write) -> io::Resu
         Format::Json => json::write(outcome, out),
         Format::Sarif => sarif::write(outcome, out),
         Format::Github => github::write(outcome, out),
+        Format::Junit => junit::write(outcome, out),
+        Format::Gitlab => gitlab::write(outcome, out),
+        Format::Rdjson => rdjson::write(outcome, out),
     }
 }

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
                   With --diff: 0 nothing to repair, 1 --fix would change a file."
 )]
 pub(crate) struct CheckArgs {
-    /// Files and directories to check.
+    /// Files and directories to check; `-` is standard input, and `helm template CHART | adieu check -` works.
     #[arg(default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -25,13 +25,30 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     pub(crate) ignore: Vec<String>,
 
+    /// Rules to run beside those of --select or the settings.
+    #[arg(long, value_name = "RULES", value_delimiter = ',')]
+    pub(crate) extend_select: Vec<String>,
+
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "output-format", value_enum, default_value_t)]
     pub(crate) format: FormatArg,
 
     /// The least that is shown and counted for the exit code.
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t)]
     pub(crate) show: ShowArg,
+
+    /// Print how often each rule was broken in the place of the findings.
+    #[arg(long, conflicts_with_all = ["diff", "budget", "write_baseline"])]
+    pub(crate) statistics: bool,
+
+    /// Exit with 0 whatever is found.
+    #[arg(long)]
+    pub(crate) exit_zero: bool,
+
+    /// What standard input is called, for `-`: the name says what kind of file it is.
+    /// Kubernetes manifests where it is left out.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stdin_filename: Option<PathBuf>,
 
     /// Repair what can be repaired without changing what the program does.
     #[arg(long)]
@@ -102,10 +119,14 @@ impl From<ShowArg> for Severity {
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum FormatArg {
     #[default]
+    #[value(aliases = ["full", "concise"])]
     Text,
     Json,
     Sarif,
     Github,
+    Junit,
+    Gitlab,
+    Rdjson,
 }
 
 impl From<FormatArg> for Format {
@@ -115,6 +136,9 @@ impl From<FormatArg> for Format {
             FormatArg::Json => Format::Json,
             FormatArg::Sarif => Format::Sarif,
             FormatArg::Github => Format::Github,
+            FormatArg::Junit => Format::Junit,
+            FormatArg::Gitlab => Format::Gitlab,
+            FormatArg::Rdjson => Format::Rdjson,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! From the arguments to the exit code.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use adieu_check::report::{self, Cause, Format, plain};
 use adieu_check::{
-    Applicability, Baseline, BaselineFile, Config, Notice, Outcome, Repaired, Repairs, Request,
-    Rule, Selection, Severity,
+    Applicability, Baseline, BaselineFile, Config, Given, LARGEST_FILE, Notice, Outcome, Repaired,
+    Repairs, Request, Rule, Selection, Severity,
 };
 
 use super::args::CheckArgs;
@@ -63,11 +63,19 @@ fn check(args: &CheckArgs) -> ExitKind {
         Some(path) => Some(BaselineFile::named(path)),
         None => BaselineFile::of(&config),
     };
+    let (paths, given) = match inputs(args) {
+        Ok(inputs) => inputs,
+        Err(message) => {
+            output::error(message);
+            return ExitKind::Usage;
+        }
+    };
     let request = Request {
-        paths: args.paths.clone(),
+        paths,
         config,
         selection,
         budget: args.budget,
+        given,
     };
     let mut outcome = look(&request);
     for path in &outcome.missing {
@@ -107,16 +115,46 @@ fn check(args: &CheckArgs) -> ExitKind {
     let hidden = outcome.leave_out_below(args.show.into());
     if args.budget {
         print_budgets(&outcome, args.format.into());
+    } else if args.statistics {
+        print_statistics(&outcome, args.format.into());
     } else {
         print(&outcome, &causes, hidden, args.format.into());
     }
     if misused {
         ExitKind::Usage
-    } else if outcome.findings.is_empty() {
+    } else if outcome.findings.is_empty() || args.exit_zero {
         ExitKind::Clean
     } else {
         ExitKind::Findings
     }
+}
+
+/// What is checked: the paths, or standard input alone.
+fn inputs(args: &CheckArgs) -> Result<(Vec<PathBuf>, Option<Given>), String> {
+    let is_standard = |path: &PathBuf| path.as_os_str() == "-";
+    if !args.paths.iter().any(is_standard) {
+        return match &args.stdin_filename {
+            Some(_) => {
+                Err("--stdin-filename names standard input: give `-` as the path".to_owned())
+            }
+            None => Ok((args.paths.clone(), None)),
+        };
+    }
+    if args.paths.len() > 1 {
+        return Err("`-` is standard input, and is checked alone".to_owned());
+    }
+    if args.fix || args.diff {
+        return Err("standard input cannot be repaired: name the file instead of `-`".to_owned());
+    }
+    let mut bytes = Vec::new();
+    // One byte more than is checked, so that the check can say that it is too much.
+    io::stdin()
+        .lock()
+        .take(LARGEST_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("standard input cannot be read: {error}"))?;
+    let name = args.stdin_filename.clone();
+    Ok((Vec::new(), Some(Given { name, bytes })))
 }
 
 fn look(request: &Request) -> Outcome {
@@ -133,10 +171,19 @@ fn select(args: &CheckArgs, config: &Config) -> (Selection, bool) {
     } else {
         &args.select
     };
+    let extend = [&*config.extend_select, &*args.extend_select].concat();
+    let (_, unknown_extend) = Selection::new(&extend, &[]);
+    let mut select = select.clone();
+    // All rules run where none is selected, and there is nothing to add.
+    if !select.is_empty() {
+        select.extend(extend);
+        select.retain(|word| !unknown_extend.0.contains(word));
+    }
     let mut ignore = config.ignore.clone();
     ignore.extend(args.ignore.iter().cloned());
-    let (selection, unknown) = Selection::new(select, &ignore);
+    let (selection, unknown) = Selection::new(&select, &ignore);
     let mut words = unknown.0;
+    words.extend(unknown_extend.0);
     words.extend(config.unknown_rules());
     for word in &words {
         let word = plain(word);
@@ -281,6 +328,16 @@ fn print_budgets(outcome: &Outcome, format: Format) {
             count(outcome.budgets.len(), "program")
         ));
     }
+}
+
+fn print_statistics(outcome: &Outcome, format: Format) {
+    let mut out = BufWriter::new(io::stdout().lock());
+    // A pipe closed early is the reader's choice; the exit code still tells.
+    let _ = match format {
+        Format::Json => report::statistics_json(outcome, &mut out),
+        _ => report::statistics(outcome, &mut out),
+    }
+    .and_then(|()| out.flush());
 }
 
 fn print(outcome: &Outcome, causes: &[Cause], hidden: usize, format: Format) {

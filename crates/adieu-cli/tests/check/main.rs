@@ -4,6 +4,7 @@ mod budget;
 mod hostile;
 mod links;
 mod repairs;
+mod spellings;
 mod support;
 
 use std::fs;

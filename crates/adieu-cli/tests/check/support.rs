@@ -1,8 +1,9 @@
 //! A project on disk and the real binary in it.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -41,6 +42,28 @@ impl Test {
             .output()
             .expect("the command runs");
         Ran(output)
+    }
+
+    /// Runs it with a text as its standard input.
+    pub(crate) fn given(&self, text: &str, args: &[&str]) -> Ran {
+        self.given_bytes(text.as_bytes(), args)
+    }
+
+    pub(crate) fn given_bytes(&self, bytes: &[u8], args: &[&str]) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_adieu"))
+            .arg("check")
+            .args(args)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        let mut input = child.stdin.take().expect("an input");
+        // One that does not read its input may have closed it.
+        let _ = input.write_all(bytes);
+        drop(input);
+        Ran(child.wait_with_output().expect("the command ends"))
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
