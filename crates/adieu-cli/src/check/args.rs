@@ -67,6 +67,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["fix", "diff"])]
     pub(crate) budget: bool,
 
+    /// Serve an editor: findings while one types, by the Language Server Protocol on standard input and output.
+    #[arg(long, conflicts_with_all = ["fix", "diff", "budget", "statistics", "explain", "write_baseline", "stdin_filename"])]
+    pub(crate) lsp: bool,
+
     /// Explain a rule and exit.
     #[arg(long, value_name = "RULE")]
     pub(crate) explain: Option<String>,

@@ -1,6 +1,7 @@
 //! `adieu check`.
 
 mod args;
+mod lsp;
 mod progress;
 mod run;
 

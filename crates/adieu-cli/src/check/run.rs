@@ -11,6 +11,7 @@ use adieu_check::{
 };
 
 use super::args::CheckArgs;
+use super::lsp;
 use super::progress::Progress;
 use crate::output::{self, ExitKind};
 
@@ -21,6 +22,7 @@ const BASELINE: &str = "adieu-baseline.json";
 pub(crate) fn run(args: &CheckArgs) -> ExitCode {
     let ending = match &args.explain {
         Some(rule) => explain(rule),
+        None if args.lsp => lsp::serve(args.config.as_deref()),
         None => check(args),
     };
     ending.into()

@@ -3,6 +3,7 @@
 mod budget;
 mod hostile;
 mod links;
+mod lsp;
 mod repairs;
 mod spellings;
 mod support;
