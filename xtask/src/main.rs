@@ -7,6 +7,7 @@ mod advisories;
 #[cfg(test)]
 mod architecture;
 mod bench;
+mod budgets;
 mod charts;
 mod checkout;
 mod command;
@@ -57,6 +58,7 @@ chores:
   bench          what the library costs, beside what its peers cost
   charts         the chart of lost requests, drawn from the numbers on a page
   check-corpus   `adieu check` beside ruff on large packages
+  budgets        the shutdown times that `adieu check --budget` computes, beside real stops
   wheel          the command as a Python wheel, built and tried
   dist           static binaries of adieu and adieu-init, tried and measured
   release        the crates that are published, packed and built from their packages
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"charts", rest)) => charts::run(rest),
         Some((&"check-corpus", rest)) => corpus::run(rest),
+        Some((&"budgets", rest)) => budgets::run(rest),
         Some((&"wheel", rest)) => wheel::run(rest),
         Some((&"dist", rest)) => dist::run(rest),
         Some((&"release", rest)) => release::run(rest),

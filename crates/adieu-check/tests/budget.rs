@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::fs;
+use std::path::Path;
+
 use adieu_check::{Bound, Config, Verdict};
 use support::Project;
 
@@ -73,31 +76,54 @@ fn the_proof_has_the_place_of_every_number() {
         "services:\n  web:\n    build: .\n    stop_grace_period: 30s\n",
     );
     insta::assert_snapshot!(project.budgets(), @r"
-    compose.yaml:2: web: TOO LONG: the stop takes up to 34.7 s, and docker compose kills after 30 s: 4.7 s too long
+    compose.yaml:2: web: TOO LONG: the stop takes up to 35 s, and docker compose kills after 30 s: 5 s too long
       starts `uvicorn app.main:app --timeout-graceful-shutdown 20`
-        34.7 s  uvicorn
+          35 s  uvicorn
          0.2 s  ├ it looks for the signal every 0.1 s, closes its sockets and waits 0.1 s  [default of uvicorn 0.54.0]
           20 s  ├ requests end and connections close; what is left is then cancelled  [Dockerfile:3]
-        14.5 s  └ the shutdown part of the lifespan
-        14.5 s    └ `lifespan`  [app/main.py:13]
-           4 s      ├ `asyncio.timeout(FLUSH)`, which cuts off what is inside  [app/main.py:17]
-      no limit      │ └ `await pool.close()`, for every connection to be given back  [app/main.py:18]
-        10.5 s      └ `close_all`  [app/main.py:19]
-        10.5 s        └ all of these at once, the longest counts
-        10.5 s          ├ at once
-        10.5 s          │ └ `send`  [app/store.py:21]
-        10.5 s          │   └ 3 times: tries  [app/store.py:6]
-         1.5 s          │     ├ `asyncio.wait_for(post(), timeout=1.5)`, which cuts off what is inside  [app/store.py:8]
-         100 s          │     │ └ `post`  [app/store.py:8]
-         100 s          │     │   └ `asyncio.sleep(100)`  [app/store.py:12]
-           2 s          │     └ pause before the next try  [app/store.py:6]
-         2.5 s          └ at once
-         2.5 s            └ `drain`  [app/store.py:21]
-         2.5 s              └ 5 times: for … in range(5)  [app/store.py:16]
-         0.5 s                └ `asyncio.sleep(0.5)`  [app/store.py:17]
+        14.5 s  ├ the shutdown part of the lifespan
+        14.5 s  │ └ `lifespan`  [app/main.py:13]
+           4 s  │   ├ `asyncio.timeout(FLUSH)`, which cuts off what is inside  [app/main.py:17]
+      no limit  │   │ └ `await pool.close()`, for every connection to be given back  [app/main.py:18]
+        10.5 s  │   └ `close_all`  [app/main.py:19]
+        10.5 s  │     └ all of these at once, the longest counts
+        10.5 s  │       ├ at once
+        10.5 s  │       │ └ `send`  [app/store.py:21]
+        10.5 s  │       │   └ 3 times: tries  [app/store.py:6]
+         1.5 s  │       │     ├ `asyncio.wait_for(post(), timeout=1.5)`, which cuts off what is inside  [app/store.py:8]
+         100 s  │       │     │ └ `post`  [app/store.py:8]
+         100 s  │       │     │   └ `asyncio.sleep(100)`  [app/store.py:12]
+           2 s  │       │     └ pause before the next try  [app/store.py:6]
+         2.5 s  │       └ at once
+         2.5 s  │         └ `drain`  [app/store.py:21]
+         2.5 s  │           └ 5 times: for … in range(5)  [app/store.py:16]
+         0.5 s  │             └ `asyncio.sleep(0.5)`  [app/store.py:17]
+         0.3 s  └ the event loop and the interpreter end  [default of uvicorn 0.54.0]
           30 s  docker compose waits  [compose.yaml:4]
-      change: set `stop_grace_period` to 35s (compose.yaml:4)
+      change: set `stop_grace_period` to 36s (compose.yaml:4)
     ");
+}
+
+/// The guide shows this project. `ADIEU_WRITE_PAGES=1` writes what is printed into it.
+#[test]
+fn the_guide_shows_what_is_printed() {
+    let project = shop(
+        UVICORN,
+        "services:\n  web:\n    build: .\n    stop_grace_period: 30s\n",
+    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/check.md");
+    let guide = fs::read_to_string(&path).expect("the guide");
+    let (before, rest) = guide
+        .split_once("$ adieu check --budget\n")
+        .expect("the command");
+    let (shown, after) = rest.split_once("```").expect("the end of the block");
+    let printed = project.budgets();
+    if std::env::var_os("ADIEU_WRITE_PAGES").is_some() {
+        let text = format!("{before}$ adieu check --budget\n{printed}```{after}");
+        fs::write(&path, text).expect("the guide");
+    } else {
+        assert_eq!(shown, printed);
+    }
 }
 
 /// The body of a lifespan up to its `yield` runs at the start, and costs the stop nothing.
@@ -107,7 +133,7 @@ fn what_runs_at_the_start_is_not_counted() {
         UVICORN,
         "services:\n  web:\n    build: .\n    stop_grace_period: 60s\n",
     );
-    assert_eq!(project.budget().verdict(), Verdict::Fits { spare: 25_300 });
+    assert_eq!(project.budget().verdict(), Verdict::Fits { spare: 25_000 });
 }
 
 fn python(main: &str, command: &str) -> Project {
@@ -136,7 +162,7 @@ fn lifespan(stop: &str) -> Project {
 /// The bound of a clean-up alone.
 fn clean_up(stop: &str) -> Bound {
     let bound = lifespan(stop).budget().stop.bound();
-    let shared = 200;
+    let shared = 500;
     assert!(bound.at_least() >= shared, "{stop}");
     let own = Bound::millis(bound.at_least() - shared);
     let own = if bound.is_clear() {
@@ -253,6 +279,11 @@ fn every_way_to_wait_has_its_length() {
             "with ThreadPoolExecutor() as pool:\n    await asyncio.sleep(1)",
             unlimited(1),
         ),
+        ("await asyncio.Event().wait()", Bound::UNLIMITED),
+        (
+            "await asyncio.wait_for(asyncio.Event().wait(), 3)",
+            Bound::seconds(3),
+        ),
         ("await httpx.AsyncClient().aclose()", Bound::ZERO),
         ("await app.store.close()", Bound::UNCLEAR),
         ("app.close()", Bound::ZERO),
@@ -285,7 +316,7 @@ fn the_setting_of_a_server_is_found_where_it_stands() {
         "Dockerfile",
         "FROM python:3.13\nENV UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN=9\nCMD [\"uvicorn\", \"main:app\"]\n",
     );
-    assert_eq!(variable.budget().stop.bound(), Bound::millis(9_200));
+    assert_eq!(variable.budget().stop.bound(), Bound::millis(9_500));
     let settings = python("app = None\n", r#"["gunicorn", "main:app"]"#)
         .file("gunicorn.conf.py", "graceful_timeout = 50\n");
     assert_eq!(settings.budget().stop.bound(), Bound::millis(52_100));
@@ -293,7 +324,7 @@ fn the_setting_of_a_server_is_found_where_it_stands() {
         "import uvicorn\nuvicorn.run('x:app', timeout_graceful_shutdown=7)\n",
         r#"["python", "main.py"]"#,
     );
-    assert_eq!(code.budget().stop.bound(), Bound::millis(7_200));
+    assert_eq!(code.budget().stop.bound(), Bound::millis(7_500));
     let hidden = python(
         "import uvicorn\nuvicorn.run('x:app', **settings)\n",
         r#"["python", "main.py"]"#,
@@ -314,12 +345,15 @@ fn aiohttp_waits_twice_between_its_hooks() {
                 app = web.Application()\napp.on_shutdown.append(first)\napp.cleanup_ctx.append(database)\n\
                 web.run_app(app, shutdown_timeout=4)\n";
     let budget = python(main, r#"["python", "main.py"]"#).budget();
-    assert_eq!(budget.stop.bound(), Bound::seconds(3 + 4 + 4 + 2));
+    assert_eq!(
+        budget.stop.bound(),
+        Bound::millis(3_000 + 4_000 + 4_000 + 2_000 + 300)
+    );
     let plain = python(
         "from aiohttp import web\nweb.run_app(web.Application())\n",
         r#"["python", "main.py"]"#,
     );
-    assert_eq!(plain.budget().stop.bound(), Bound::seconds(120));
+    assert_eq!(plain.budget().stop.bound(), Bound::millis(120_300));
 }
 
 /// A handler that is no coroutine runs in a thread, and uvicorn cannot cancel it.
@@ -341,7 +375,7 @@ fn functions_that_call_each_other_end() {
                   async def b():\n    await asyncio.sleep(1)\n    await a()\n\napp = FastAPI(on_shutdown=[a])\n";
     let command = r#"["uvicorn", "main:app", "--timeout-graceful-shutdown", "0"]"#;
     let bound = python(around, command).budget().stop.bound();
-    assert_eq!(bound, Bound::UNCLEAR.then(Bound::millis(1_200)));
+    assert_eq!(bound, Bound::UNCLEAR.then(Bound::millis(1_500)));
     // Each calls the next twenty times: more ways than anyone could follow.
     let mut wide = "import asyncio\nfrom fastapi import FastAPI\n\nasync def f9():\n    await asyncio.sleep(1)\n".to_owned();
     for at in (0..9).rev() {
@@ -462,7 +496,7 @@ fn a_project_without_deployment_files_is_told_what_it_takes() {
     assert!(
         project
             .budgets()
-            .contains("takes 7.2 s at most, and no file says how long it is given")
+            .contains("takes 7.5 s at most, and no file says how long it is given")
     );
     assert_eq!(project.budgeted().findings, []);
 }

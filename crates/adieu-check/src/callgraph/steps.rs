@@ -51,7 +51,7 @@ pub(crate) enum Step {
     OneOf(Vec<Vec<Step>>),
     /// All of these at once.
     Together { place: Place, parts: Vec<Vec<Step>> },
-    /// Here the program runs until it is stopped: a `yield` in a lifespan, a wait for the signal, a server.
+    /// Here the program runs until it is stopped: the `yield` of a lifespan.
     Runs,
 }
 

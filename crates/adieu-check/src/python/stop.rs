@@ -483,14 +483,6 @@ impl<'a> Steps<'_, 'a, '_> {
             }
             // Nothing waits for these here, unless a group does.
             "asyncio.create_task" | "asyncio.ensure_future" => {}
-            "asyncio.Event().wait"
-            | "anyio.Event().wait"
-            | "trio.Event().wait"
-            | "threading.Event().wait"
-                if arguments.args.is_empty() && arguments.keywords.is_empty() =>
-            {
-                out.push(Step::Runs);
-            }
             _ => {
                 let is_spawn = matches!(&*call.func, Expr::Attribute(method)
                     if matches!(method.attr.as_str(), "create_task" | "start_soon"));

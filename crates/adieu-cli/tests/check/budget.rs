@@ -213,7 +213,7 @@ def app(environ, start):
             .file("app/Dockerfile", &image)
             .file("library/fastapi.py", FRAMEWORK);
         let bound = computed(&test, "app");
-        assert_eq!(bound, Duration::from_millis(3_200));
+        assert_eq!(bound, Duration::from_millis(3_500));
         let path = |name: &str| test.path().join(name).display().to_string();
         let (app, library) = (path("app"), format!("PYTHONPATH={}", path("library")));
         let socket = path("s");
