@@ -95,7 +95,7 @@ fn read_yaml(text: &str, path: &str) -> Option<Content> {
     // Only manifests have both; a quick look saves parsing every other YAML file of the tree.
     let is_kubernetes = text.contains("apiVersion:") && text.contains("kind:");
     if !is_compose && !is_kubernetes {
-        return None;
+        return read_unnamed_compose(text);
     }
     if text.contains("{{") || text.contains("{%") {
         let kind = if path.contains("templates/") {
@@ -112,6 +112,21 @@ fn read_yaml(text: &str, path: &str) -> Option<Content> {
         Ok(documents) => Content::Kubernetes(documents),
         Err(error) => Content::Broken(error.place, error.message),
     })
+}
+
+/// A compose file of another name: `deploy/stack.yaml`. What only looks like one is left alone, and so is what cannot be read.
+fn read_unnamed_compose(text: &str) -> Option<Content> {
+    let has_services = text.starts_with("services:") || text.contains("\nservices:");
+    let is_template = text.contains("{{") || text.contains("{%");
+    if !has_services || is_template {
+        return None;
+    }
+    let document = yaml::parse(text).ok()?.into_iter().next()?;
+    let services = document.get("services")?.entries();
+    let is_service = |node: &yaml::Node| node.get("image").or_else(|| node.get("build")).is_some();
+    let is_compose =
+        !services.is_empty() && services.iter().all(|(_, service)| is_service(service));
+    is_compose.then_some(Content::Compose(document))
 }
 
 /// Where findings go, with what is known of the project at hand.

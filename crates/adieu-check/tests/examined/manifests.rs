@@ -3,6 +3,15 @@
 use crate::support::Project;
 
 predictions! {
+    compose_by_another_name: Project::new()
+        .file("deploy/stack.yml", "version: '3'\nservices:\n  web:\n    image: shop:1\n    command: gunicorn app:app --graceful-timeout 60\n    stop_grace_period: 20s\n")
+    => ["deploy/stack.yml:6 ADD501"];
+    services_of_something_else_clean: Project::new()
+        .file("ci.yml", "services:\n  - postgres\n")
+        .file("app.yml", "services:\n  mailer:\n    class: Mailer\n  web:\n    image: shop:1\n    command: gunicorn app:app --graceful-timeout 60\n")
+        .file("broken.yml", "services:\n  web: [\n")
+        .file("template.yml", "services:\n  web:\n    image: {{ image }}\n    command: gunicorn app:app --graceful-timeout 60\n")
+    => [];
     pod_uvicorn: Project::new()
         .file("k.yaml", r#"apiVersion: apps/v1
 kind: Deployment
