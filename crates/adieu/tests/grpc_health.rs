@@ -189,6 +189,42 @@ async fn a_watch_hears_of_the_stop_when_it_begins_and_ends_with_it() {
     .await;
 }
 
+/// Without checks there is no time after which it is asked again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_watch_hears_when_the_last_server_listens() {
+    let (listens, is_listening) = oneshot::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let serving = scope("health").run(async |app: &mut App| {
+        let listener = app.listen("grpc", "127.0.0.1:0").await?;
+        let (address, handle) = (
+            listener.local_addr().expect("an address"),
+            app.shutdown_handle(),
+        );
+        let listener = listener.on_listening(move |_| {
+            let _ = listens.send((address, handle));
+        });
+        app.http(listener, Routes::new(GrpcHealth::new()));
+        let slow = app.listen("slow", "127.0.0.1:0").await?;
+        let slow = slow.on_listening(move |_| {
+            let _ = goes_on.recv_timeout(Duration::from_secs(60));
+        });
+        app.http(slow, Routes::new(GrpcHealth::new()));
+        Ok(())
+    });
+    let asking = async {
+        let (address, handle) = is_listening.await.expect("setup runs");
+        let mut watching = Client::of(address).await.watch("").await;
+        let first = watching.message().await.expect("a status");
+        assert_eq!(first.as_deref(), Some(NOT_SERVING));
+        go_on.send(()).expect("the server waits");
+        let next = watching.message().await.expect("a status");
+        assert_eq!(next.as_deref(), Some(SERVING));
+        handle.stop("all is said");
+    };
+    let (report, ()) = tokio::join!(serving, asking);
+    assert_eq!(report.exit_code(), 0, "{report}");
+}
+
 /// A router that is called without a server has no readiness to tell of.
 #[tokio::test]
 async fn without_a_server_it_says_so() {

@@ -19,6 +19,7 @@ use tower_service::Service;
 use super::peer::Peer;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
+use crate::runtime::shared::ServiceShared;
 use crate::runtime::stop::Stop;
 
 /// The health service of gRPC, `grpc.health.v1.Health`, for load balancers, clients and the kubelet: `SERVING` while the
@@ -126,12 +127,8 @@ fn stop_of(extensions: &Extensions) -> Result<Stop, Status> {
 async fn readiness(stop: &Stop) -> (ServingStatus, bool) {
     let core = &stop.core;
     let mut has_checks = false;
-    let mut is_ready = core.running.is_open() && !core.is_stopping();
-    is_ready = is_ready
-        && core
-            .parts()
-            .iter()
-            .all(|part| !part.kind.is_server() || part.probe.is_some());
+    let is_running = core.running.is_open() && core.listeners().all_open();
+    let mut is_ready = is_running && !core.is_stopping();
     for extension in core.extensions.iter() {
         if let Some(asking) = extension.asks_whether_ready(core) {
             has_checks = true;
@@ -220,7 +217,8 @@ async fn next_status(
     let core = &stop.core;
     loop {
         // Made before the look, so that a change in between is not missed.
-        let (is_running, is_announced) = (core.running.is_open(), core.announced.is_open());
+        let is_running = core.running.is_open() && core.listeners().all_open();
+        let is_announced = core.announced.is_open();
         let (status, has_checks) = if is_known {
             readiness(&stop).await
         } else {
@@ -234,10 +232,16 @@ async fn next_status(
             biased;
             () = stop.requested() => return None,
             () = core.announced.wait(), if !is_announced => {}
-            () = core.running.wait(), if !is_running => {}
+            () = until_running(core), if !is_running => {}
             () = tokio::time::sleep(WATCH_INTERVAL), if has_checks && !is_announced => {}
         }
     }
+}
+
+/// Completes when `setup` has returned and every server listens. Cancel-safe.
+async fn until_running(core: &ServiceShared) {
+    core.running.wait().await;
+    core.listeners().until_all_open().await;
 }
 
 /// The two messages of the service: a name, and a status.

@@ -54,6 +54,8 @@ pub(crate) struct ListenerRegistry {
     listed: Mutex<Vec<ListedListener>>,
     /// Servers that do not listen yet.
     unopened: AtomicUsize,
+    /// Told when the last of them has begun to listen.
+    opened: tokio::sync::Notify,
     next: AtomicU64,
     /// The process that is about to hand over to us.
     predecessor: OnceLock<Mutex<Option<Channel>>>,
@@ -99,7 +101,24 @@ impl ListenerRegistry {
 
     /// It does; says whether it was the last one.
     pub(super) fn server_opened(&self) -> bool {
-        self.unopened.fetch_sub(1, Ordering::AcqRel) == 1
+        let is_last = self.unopened.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last {
+            self.opened.notify_waiters();
+        }
+        is_last
+    }
+
+    /// Completes when every server listens. Cancel-safe.
+    #[cfg(feature = "tonic")]
+    pub(crate) async fn until_all_open(&self) {
+        loop {
+            // Made before the look: it completes for every opening from here on.
+            let opened = self.opened.notified();
+            if self.all_open() {
+                return;
+            }
+            opened.await;
+        }
     }
 
     /// Whether every server listens.
