@@ -147,7 +147,7 @@ async fn with_server(
     proxies: Option<ProxyProtocol>,
     router: Router,
     client: impl AsyncFnOnce(SocketAddr),
-) {
+) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -163,7 +163,9 @@ async fn with_server(
         drop(over);
     };
     let (drained, ()) = tokio::join!(std::future::IntoFuture::into_future(serving), talking);
-    assert!(drained.expect("it served").cut.is_empty());
+    let drained = drained.expect("it served");
+    assert!(drained.cut.is_empty());
+    drained.report.to_string()
 }
 
 #[tokio::test]
@@ -178,7 +180,7 @@ async fn a_clients_certificate_is_asked_for_and_handlers_see_it() {
         .expect("a certificate");
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let (router, peers) = seen();
-    with_server(config, None, router, async |address| {
+    let report = with_server(config, None, router, async |address| {
         let mut client = authority.client(Some(&theirs));
         client.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut stream = connect(address, &client, "localhost", b"")
@@ -201,6 +203,8 @@ async fn a_clients_certificate_is_asked_for_and_handlers_see_it() {
         assert!(refused.contains("CertificateRequired"), "{refused}");
     })
     .await;
+    let closed = "closed 1 connection(s) whose TLS handshake has failed";
+    assert!(report.contains(closed), "{report}");
 }
 
 #[tokio::test]
@@ -215,7 +219,7 @@ async fn each_name_has_its_certificate() {
     let config = server()
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(names));
-    with_server(config, None, seen().0, async |address| {
+    let report = with_server(config, None, seen().0, async |address| {
         let client = authority.client(None);
         for (name, papers) in [("one.test", &one), ("other.test", &other)] {
             let mut stream = connect(address, &client, name, b"").await.expect("TLS");
@@ -227,6 +231,8 @@ async fn each_name_has_its_certificate() {
             .expect_err("no certificate");
     })
     .await;
+    let closed = "closed 1 connection(s) whose TLS handshake has failed";
+    assert!(report.contains(closed), "{report}");
 }
 
 #[tokio::test]
@@ -235,7 +241,7 @@ async fn a_proxys_header_comes_before_tls() {
     let config = serving(&authority.sign("localhost"));
     let (router, peers) = seen();
     let proxies = ProxyProtocol::trusting(["127.0.0.1"]).expect("an address");
-    with_server(config, Some(proxies), router, async |address| {
+    let _report = with_server(config, Some(proxies), router, async |address| {
         let header = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n";
         let client = authority.client(None);
         let mut stream = connect(address, &client, "localhost", header)

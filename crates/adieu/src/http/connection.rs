@@ -89,7 +89,8 @@ async fn run_protocol<S, B, F>(
         shared.counters.enter(Protocol::TlsHandshake, now_ms());
         match driver.drive(pin!(handshake.secure(socket)), |_| {}).await {
             Some(Ok(stream)) => stream,
-            _ => return,
+            Some(Err(refusal)) => return shared.server.count_refused(&refusal, &shared.socket),
+            None => return,
         }
     } else {
         Stream::Plain(socket)

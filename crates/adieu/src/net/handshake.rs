@@ -1,9 +1,9 @@
 //! What a connection goes through before its first byte belongs to the protocol: the header of a proxy, and TLS.
 
-use std::io;
 use std::sync::Arc;
 
-use super::proxy_protocol::{ProxyProtocol, Refusal};
+use super::proxy_protocol::ProxyProtocol;
+use super::refusal::Refusal;
 use super::socket::SharedSocket;
 use super::stream::Stream;
 use crate::error::Error;
@@ -45,10 +45,11 @@ impl Handshake {
         not(feature = "tls"),
         expect(clippy::unused_async, reason = "there is TLS to wait for elsewhere")
     )]
-    pub(crate) async fn secure(&self, socket: SharedSocket) -> io::Result<Stream> {
+    pub(crate) async fn secure(&self, socket: SharedSocket) -> Result<Stream, Refusal> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            return tls.accept(socket).await;
+            let accepted = tls.accept(socket).await;
+            return accepted.map_err(|error| Refusal::of_handshake(&error));
         }
         Ok(Stream::Plain(socket))
     }

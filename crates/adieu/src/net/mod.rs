@@ -36,6 +36,7 @@ mod os;
 mod port_owner;
 mod proxy_header;
 mod proxy_protocol;
+mod refusal;
 #[cfg(feature = "admin")]
 mod reserved_fd;
 mod server;

@@ -1,11 +1,10 @@
 //! The PROXY protocol on a listener: whose headers are believed, and a header taken off a connection.
 
-use std::io;
-
 use tokio::io::AsyncReadExt;
 
 use super::network::Network;
-use super::proxy_header::{HeaderParser, Malformed, ProxyHeader};
+use super::proxy_header::{HeaderParser, ProxyHeader};
+use super::refusal::Refusal;
 use super::socket::SharedSocket;
 use crate::error::Error;
 
@@ -48,17 +47,6 @@ enum Trust {
     /// It has no header.
     Direct,
     Refused,
-}
-
-/// Why a connection is closed before its first byte is handled.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// Its source is neither trusted nor direct.
-    Untrusted,
-    /// What it begins with is no header, and why.
-    Malformed(&'static str),
-    /// The other end has gone.
-    Gone,
 }
 
 impl ProxyProtocol {
@@ -160,38 +148,4 @@ fn parse<S: AsRef<str>>(sources: impl IntoIterator<Item = S>) -> Result<Vec<Sour
         })
     });
     sources.collect()
-}
-
-impl Refusal {
-    /// In words, after "connection"; `None` if there is nothing to say.
-    pub(crate) const fn state(&self) -> Option<&'static str> {
-        match self {
-            Self::Untrusted => Some("from a source that is not trusted with the PROXY protocol"),
-            Self::Malformed(_) => Some("with a malformed PROXY header"),
-            Self::Gone => None,
-        }
-    }
-
-    /// For the log.
-    pub(crate) const fn reason(&self) -> &'static str {
-        match self {
-            Self::Untrusted => {
-                "its source is neither trusted nor direct: name it in `ProxyProtocol` if it should be"
-            }
-            Self::Malformed(why) => why,
-            Self::Gone => "the client has gone",
-        }
-    }
-}
-
-impl From<Malformed> for Refusal {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed.0)
-    }
-}
-
-impl From<io::Error> for Refusal {
-    fn from(_: io::Error) -> Self {
-        Self::Gone
-    }
 }

@@ -21,7 +21,7 @@ use super::descriptor_budget::{DescriptorBudget, WaitingForDescriptor};
 use super::drain_counts::DrainCounts;
 use super::listen::{Listener, Listening};
 use super::luggage::Luggage;
-use super::proxy_protocol::Refusal;
+use super::refusal::Refusal;
 use super::socket::SharedSocket;
 use super::transfer::{ArrivalQueue, Kind, MoveStats, Successor, Turn};
 use crate::report::LostWork;
@@ -281,10 +281,15 @@ impl Server {
             return;
         };
         self.count_closed(state, false, || socket.peer());
-        if self.closed().refuses() {
+        let is_warning = refusal.is_warning() && self.closed().refuses();
+        if is_warning || tracing::enabled!(target: "adieu", tracing::Level::DEBUG) {
             let (peer, why) = (socket.peer(), refusal.reason());
             self.core.log_deferred(move || {
-                tracing::warn!(target: "adieu", peer, why, "closed a connection {state}");
+                if is_warning {
+                    tracing::warn!(target: "adieu", peer, %why, "closed a connection {state}");
+                } else {
+                    tracing::debug!(target: "adieu", peer, %why, "closed a connection {state}");
+                }
             });
         }
     }

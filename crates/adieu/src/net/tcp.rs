@@ -270,21 +270,20 @@ async fn shake_hands(
     let shaking = async {
         if awaits_header {
             state = "without a whole PROXY header";
-            if let Err(refusal) = handshake.read_header(&socket).await {
-                server.count_refused(&refusal, &socket);
-                return Ok(None);
-            }
+            handshake.read_header(&socket).await?;
             state = "in the TLS handshake";
         }
-        handshake.secure(socket.clone()).await.map(Some)
+        handshake.secure(socket.clone()).await
     };
     // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
-    let stream = match race(tokio::time::timeout(HANDSHAKE, shaking), stopping).await {
-        Winner::First(Ok(Ok(stream))) => return stream,
-        _ => None,
-    };
-    server.count_closed(state, false, || socket.peer());
-    stream
+    match race(tokio::time::timeout(HANDSHAKE, shaking), stopping).await {
+        Winner::First(Ok(Ok(stream))) => return Some(stream),
+        Winner::First(Ok(Err(refusal))) => server.count_refused(&refusal, &socket),
+        Winner::First(Err(_)) | Winner::Second(()) => {
+            server.count_closed(state, false, || socket.peer());
+        }
+    }
+    None
 }
 
 /// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
