@@ -8,7 +8,8 @@ use std::time::Duration;
 use adieu::http::Limits;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, Response, StatusCode};
-use axum::{Router, routing::get};
+use axum::Router;
+use axum::routing::{get, post};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -27,7 +28,13 @@ impl Drop for Dropped {
     }
 }
 
-/// Serves `/hello`, and `/never`, whose handler is told of to `client` when it was dropped.
+/// Takes longer than a client of the tests gives it.
+async fn later() -> &'static str {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    "later"
+}
+
+/// Serves `/hello`, `/later`, and `/never`, whose handler is told of to `client` when it was dropped.
 async fn with_server<T>(
     limits: Limits,
     client: impl AsyncFnOnce(SocketAddr, Arc<Notify>) -> T,
@@ -43,6 +50,7 @@ async fn with_server<T>(
     };
     let router = Router::new()
         .route("/hello", get(async || "hello").post(async || "hello"))
+        .route("/later", post(later))
         .route("/never", get(never.clone()).post(never));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -115,6 +123,8 @@ async fn a_grpc_call_ends_at_the_deadline_of_its_client() {
         let body = to_bytes(Body::new(response.into_body()), 100).await;
         assert_eq!(body.expect("it ends").len(), 0);
         dropped.notified().await;
+        let response = call(address, grpc("/later", "1u")).await;
+        assert_eq!(status_of(response.headers()), Some("4"));
         let response = call(address, grpc("/hello", "1H")).await;
         assert_eq!(status_of(response.headers()), None);
         // Of a request that is no call the field says nothing.
@@ -138,7 +148,7 @@ async fn the_shorter_of_two_limits_counts_for_a_call() {
     .await;
     let ignores = Limits::default().grpc_timeout(false);
     with_server(ignores, async |address, _| {
-        let response = call(address, grpc("/hello", "0n")).await;
+        let response = call(address, grpc("/later", "1u")).await;
         assert_eq!(status_of(response.headers()), None);
     })
     .await;

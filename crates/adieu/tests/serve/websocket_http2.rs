@@ -130,7 +130,11 @@ async fn say(socket: &mut Client, text: &str) {
 
 #[tokio::test]
 async fn a_websocket_is_one_stream_among_others_and_its_handler_says_goodbye() {
-    let limits = Limits::default().http2_extended_connect(true);
+    let long = Duration::from_secs(10);
+    let limits = Limits::default()
+        .http2_extended_connect(true)
+        .linger(long)
+        .patience(long);
     let drained = with_server(limits, async |address, stop| {
         let mut sender = connect(address).await;
         let (mut one, mut other) = (
