@@ -234,7 +234,7 @@ fn a_temporary_directory_that_is_not_there_and_tls_that_is_not_spoken_are_told_w
         "{said}"
     );
     let secure = URL.replace("http:", "https:");
-    let words = ["--http", &secure, "--ready-within", "2s", "--"];
+    let words = ["--http", &secure, "--ready-within", "5s", "--"];
     let ran = test.run(&[&words[..], &["python3", "hello.py", "{port}"]].concat());
     ran.refuses(4, &["if the program speaks no TLS, write http://"]);
 }

@@ -12,7 +12,7 @@ const DONE: &str = "python3 job_queue.py done {dir}/q";
 
 /// Four batches of six jobs: one in peace, and one for each stop.
 const SIZE: [&str; 8] = [
-    "--jobs", "24", "--stops", "3", "--lease", "600ms", "--seed", "7",
+    "--jobs", "24", "--stops", "3", "--lease", "2s", "--seed", "7",
 ];
 
 fn queue() -> Test {
@@ -190,9 +190,9 @@ fn commands_that_do_not_do_what_they_say_end_it_with_a_clear_line() {
         DONE,
         &["--enqueue `exit 3", "exit code 3"],
     );
-    let more = ENQUEUE.replace("{to}", "$(({to} + 1))");
+    let other = ENQUEUE.replace("{from} {to}", "$(({from} + 1)) $(({to} + 1))");
     careful(
-        &more,
+        &other,
         DONE,
         &["job 2 was never enqueued; there are jobs 1 to 1 so far"],
     );
@@ -237,11 +237,11 @@ fn a_command_that_never_ends_is_ended() {
     let ran = queue().run(&[&SIZE[..], &done, &worker].concat());
     ran.refuses(4, &["--done `sleep 600` did not end in 300 ms"]);
     let enqueue = "sleep 600; echo {from} {to}";
-    let commands = ["--enqueue", enqueue, "--done", "true", "--within", "300ms"];
+    let commands = ["--enqueue", enqueue, "--done", "true", "--within", "3s"];
     let ran = queue().run(&[&SIZE[..], &commands, &worker].concat());
     ran.refuses(
         4,
-        &["--enqueue `sleep 600; echo 1 1` did not end in 300 ms"],
+        &["--enqueue `sleep 600; echo 1 1` did not end in 3.00 s"],
     );
 }
 
