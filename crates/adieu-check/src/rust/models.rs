@@ -252,6 +252,13 @@ pub(crate) fn canonicalize(path: &str) -> Option<String> {
     if path.len() > 160 {
         return None;
     }
+    // The functions of `std::fs` with better messages. Its half for tokio does not block.
+    if let Some(rest) = path.strip_prefix("fs_err.") {
+        return match rest.strip_prefix("tokio.") {
+            Some(rest) => Some(format!("tokio.fs.{rest}")),
+            None => canonicalize(&format!("std.fs.{rest}")),
+        };
+    }
     for (from, to) in RENAMED {
         if let Some(rest) = path.strip_prefix(from)
             && (rest.is_empty() || rest.starts_with(['.', '(']))
@@ -340,6 +347,7 @@ pub(crate) fn is_known_root(root: &str) -> bool {
         root,
         "std"
             | "tokio"
+            | "fs_err"
             | "reqwest"
             | "ureq"
             | "crossbeam_channel"

@@ -3,6 +3,21 @@
 use crate::support::Project;
 
 predictions! {
+    fs_err: Project::rust(r#"use fs_err as fs;
+use std::io::Read;
+async fn f() {
+    let _ = fs::read("x");
+    let mut text = String::new();
+    fs_err::File::open("x").unwrap().read_to_string(&mut text).unwrap();
+}
+"#)
+    => ["src/lib.rs:4 ADR102", "src/lib.rs:6 ADR102", "src/lib.rs:6 ADR102"];
+    fs_err_for_tokio_clean: Project::rust(r#"async fn f() {
+    let _ = fs_err::tokio::read("x").await;
+    tokio::task::spawn_blocking(|| fs_err::read("x"));
+}
+"#)
+    => [];
     alias: Project::rust(r#"use std::thread::sleep as nap;
 use std::time::Duration;
 mod inner {
