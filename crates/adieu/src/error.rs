@@ -3,9 +3,11 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 
 use adieu_lifecycle::Cause;
 
+use crate::util::duration::show;
 use crate::util::panics::Panic;
 use crate::util::printable;
 
@@ -27,6 +29,14 @@ pub(crate) enum ErrorKind {
     Open { name: Arc<str>, cause: BoxError },
     /// A value that can be reloaded could not be loaded at the start.
     Load { name: Arc<str>, cause: BoxError },
+    /// A resource did not open in its time.
+    OpenTimedOut {
+        name: Arc<str>,
+        place: Option<&'static Location<'static>>,
+        limit: Duration,
+        /// Why the last attempt failed, if there was more than one.
+        last: Option<Failure>,
+    },
     /// Opening panicked.
     OpenPanicked { name: Arc<str>, panic: Panic },
     /// Two parts have one name.
@@ -55,6 +65,12 @@ pub(crate) enum ErrorKind {
     /// A server that runs alone has failed.
     #[cfg(feature = "http")]
     Served { failure: Option<Failure> },
+    /// `setup` did not return in its time.
+    StartTimedOut {
+        timeout: Duration,
+        /// What was opening.
+        opening: Vec<(Arc<str>, &'static Location<'static>)>,
+    },
     /// `setup` panicked.
     SetupPanicked(Panic),
     /// An address could not be listened on.
@@ -96,7 +112,9 @@ impl Error {
     /// The cause of the stop, where it is nearer than "setup failed".
     pub(crate) fn cause(&self) -> Option<Cause> {
         match &self.kind {
-            ErrorKind::Open { name, .. } => Some(Cause::Error(Arc::clone(name))),
+            ErrorKind::Open { name, .. } | ErrorKind::OpenTimedOut { name, .. } => {
+                Some(Cause::Error(Arc::clone(name)))
+            }
             ErrorKind::Load { name, .. } => Some(Cause::Error(Arc::clone(name))),
             ErrorKind::OpenPanicked { name, .. } => Some(Cause::Panic(Arc::clone(name))),
             #[cfg(feature = "net")]
@@ -128,6 +146,19 @@ impl fmt::Display for Error {
         match &self.kind {
             ErrorKind::Open { name, .. } => write!(f, "resource `{name}` did not open"),
             ErrorKind::Load { name, .. } => write!(f, "`{name}` could not be loaded"),
+            ErrorKind::OpenTimedOut { name, place, limit, last } => {
+                write!(f, "resource `{name}`")?;
+                if let Some(place) = place {
+                    write!(f, " (made at {place})")?;
+                }
+                write!(f, " did not open within {}", show(*limit))?;
+                match last {
+                    Some(last) => write!(f, "; the last attempt: {last}"),
+                    None => f.write_str(
+                        ": what it connects to accepts and does not answer, or the time is too short; `.open_timeout(..)` sets it",
+                    ),
+                }
+            }
             ErrorKind::OpenPanicked { name, panic } => write!(f, "opening resource `{name}` {panic}"),
             ErrorKind::Duplicate { name, first, again } => write!(
                 f,
@@ -143,6 +174,13 @@ impl fmt::Display for Error {
                  `fn main()`, or use `adieu::scope(name).run(setup).await` to live inside the existing runtime",
             ),
             ErrorKind::System { what, .. } => f.write_str(what),
+            ErrorKind::StartTimedOut { timeout, opening } => {
+                write!(f, "the start took longer than {}", show(*timeout))?;
+                for (name, place) in opening {
+                    write!(f, ", opening resource `{name}` (made at {place})")?;
+                }
+                f.write_str("; `start_timeout` sets the time for `setup`")
+            }
             ErrorKind::SetupPanicked(panic) => write!(f, "setup {panic}"),
             #[cfg(feature = "http")]
             ErrorKind::Served { failure: Some(failure) } => failure.fmt(f),

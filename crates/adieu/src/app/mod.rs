@@ -23,7 +23,7 @@ use adieu_lifecycle::Cause;
 
 use crate::app::components::Components;
 use crate::component::{
-    self, BlockingBuilder, ComponentHandle, Ending, HookBuilder, Resource, TaskBuilder,
+    self, BlockingBuilder, ComponentHandle, Ending, HookBuilder, Resource, RetryOpen, TaskBuilder,
 };
 use crate::error::{BoxError, Error};
 use crate::report::{ComponentKind, ReportBuilder};
@@ -72,6 +72,38 @@ impl App {
         E: Into<BoxError>,
     {
         component::resource(&self.registrar.core, name.into(), Location::caller(), open)
+    }
+
+    /// Opens a resource with a function that can be called again: [`open_retry`](Resource::open_retry) does so until it is
+    /// open. Without that, it is the same as [`resource`](Self::resource).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use adieu::retry::Backoff;
+    /// # struct Pool; impl Pool { async fn connect(_: &str) -> std::io::Result<std::sync::Arc<Self>> { Ok(Pool.into()) } async fn close(&self) {} }
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let db = app
+    ///     .resource_with("postgres", || Pool::connect("…"))
+    ///     .open_retry(Backoff::default()) // the database may not be there yet
+    ///     .open_timeout(Duration::from_secs(60))
+    ///     .stop(|db| async move { db.close().await })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn resource_with<O, Fut, T, E>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        open: O,
+    ) -> Resource<'_, RetryOpen<O, Fut>, T>
+    where
+        O: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: Into<BoxError>,
+    {
+        let (place, open) = (Location::caller(), RetryOpen::new(open));
+        component::resource(&self.registrar.core, name.into(), place, open)
     }
 
     /// Opens a store for what must outlive the process: cursors, counters, the last run of a job. Await it; the

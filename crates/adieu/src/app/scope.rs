@@ -66,6 +66,13 @@ impl Scope {
         self
     }
 
+    /// The longest that `setup` may take; no bound, if left out. Then it is dropped, what was opened is closed in reverse order,
+    /// and the exit code is 1. Log and report name what was opening.
+    pub const fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.start_timeout = Some(timeout);
+        self
+    }
+
     /// Writes the report as JSON to this file, mode 0600.
     pub fn report_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.settings.report_file = Some(path.into());
@@ -198,6 +205,7 @@ impl Scope {
             core,
             ledger,
             writer,
+            start_timeout: self.settings.start_timeout,
             conducting,
         })
     }
@@ -215,6 +223,7 @@ pub(crate) struct Started {
     pub(crate) core: Arc<ServiceShared>,
     ledger: Arc<Mutex<ReportBuilder>>,
     writer: Arc<ReportWriter>,
+    start_timeout: Option<Duration>,
     /// Ends when the signal handlers are gone. Dropped, it lets the driver go on.
     conducting: JoinHandle<()>,
 }
@@ -225,7 +234,7 @@ impl Started {
         F: AsyncFnOnce(&mut App) -> crate::Result,
     {
         let dropped = StopOnDrop(ShutdownHandle::new(Arc::clone(&self.core)));
-        setup::run(&self.core, &self.ledger, setup).await;
+        setup::run(&self.core, &self.ledger, self.start_timeout, setup).await;
         self.core.ended().await;
         // The caller finds the signals as they were before. It fails only with the runtime.
         let _ = self.conducting.await;

@@ -76,6 +76,13 @@ impl Service {
         self
     }
 
+    /// The longest that `setup` may take; no bound, if left out. Then it is dropped, what was opened is closed in reverse order,
+    /// and the exit code is 1. Log and report name what was opening.
+    pub const fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.start_timeout = Some(timeout);
+        self
+    }
+
     /// Writes the report as JSON to this file, mode 0600. The variable `ADIEU_REPORT` overrides it.
     pub fn report_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.settings.report_file = Some(path.into());
@@ -361,6 +368,7 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 pub(super) struct Started {
     pub(super) core: Arc<ServiceShared>,
     ledger: Arc<Mutex<ReportBuilder>>,
+    start_timeout: Option<Duration>,
     pub(super) writer: Arc<ReportWriter>,
     pub(super) hard_exit: HardExit,
 }
@@ -371,7 +379,7 @@ impl Started {
     where
         F: AsyncFnOnce(&mut App) -> crate::Result,
     {
-        setup::run(&self.core, &self.ledger, setup).await;
+        setup::run(&self.core, &self.ledger, self.start_timeout, setup).await;
         self.core.ended().await;
     }
 
@@ -419,6 +427,7 @@ impl Started {
         Ok(Self {
             core,
             ledger,
+            start_timeout: settings.start_timeout,
             writer,
             hard_exit,
         })

@@ -13,7 +13,7 @@ pub(crate) use crate::runtime::ending::{BoxFuture, Closer};
 pub use crate::report::ComponentStatus;
 pub use handle::ComponentHandle;
 pub use hook::HookBuilder;
-pub use resource::{OpenResource, Resource};
+pub use resource::{OpenResource, Resource, RetryOpen};
 pub use task::{BlockingBuilder, TaskBuilder};
 
 pub(crate) use resource::resource;

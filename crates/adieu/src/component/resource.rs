@@ -10,12 +10,16 @@ use std::time::Duration;
 
 use adieu_lifecycle::{ComponentId, End, Event};
 use pin_project_lite::pin_project;
+use tokio::time::Sleep;
 
 use super::{BoxFuture, Closer, Ending};
 use crate::error::{BoxError, Error, ErrorKind, Failure};
 use crate::report::{ComponentKind, Notice};
 use crate::runtime::shared::ServiceShared;
 use crate::tracking::monitored::Monitored;
+use crate::util::duration::FOREVER;
+use crate::util::printable;
+use crate::util::retry::{Advice, Backoff};
 
 type Close<T> = Box<dyn FnOnce(T) -> BoxFuture<Result<(), BoxError>> + Send>;
 
@@ -29,6 +33,7 @@ pub struct Resource<'app, F, T> {
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     open: F,
+    open_timeout: Option<Duration>,
     limit: Option<Duration>,
     close: Option<Close<T>>,
 }
@@ -44,6 +49,7 @@ pub(crate) fn resource<'app, F, T>(
         name,
         place,
         open,
+        open_timeout: None,
         limit: None,
         close: None,
     }
@@ -70,6 +76,126 @@ impl<F, T> Resource<'_, F, T> {
     pub const fn limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
+    }
+
+    /// The longest it may take to open; no bound of its own, if left out. Then the opening is dropped, and awaiting it gives
+    /// an error that names the resource and its source location.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn connect() -> std::io::Result<()> { std::future::pending().await }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let report = adieu::scope("orders")
+    ///     .run(async |app| {
+    ///         app.resource("postgres", connect()).open_timeout(Duration::from_millis(10)).await?;
+    ///         Ok(())
+    ///     })
+    ///     .await;
+    /// assert_eq!(report.exit_code(), 1);
+    /// # }
+    /// ```
+    pub const fn open_timeout(mut self, timeout: Duration) -> Self {
+        self.open_timeout = Some(timeout);
+        self
+    }
+}
+
+impl<O, Fut, T> Resource<'_, RetryOpen<O, Fut>, T> {
+    /// Opens it again when that fails, with this backoff: for a database that starts beside the service. Each failure is in
+    /// the log.
+    ///
+    /// It goes on as long as the start does: until the service is asked to stop, which ends it at once, or until
+    /// [`open_timeout`](Self::open_timeout) or [`Service::start_timeout`](crate::Service::start_timeout) is over. An error that
+    /// is [`Permanent`](crate::retry::Permanent) ends it, and [`RetryAfter`](crate::retry::RetryAfter) sets the next wait.
+    pub fn open_retry(mut self, backoff: Backoff) -> Self {
+        let (core, place) = (Arc::clone(self.core), self.place);
+        let name: Arc<str> = printable::name(&self.name).into();
+        let note = move |attempts, delay, failure: Failure| {
+            let mut parts = core.parts();
+            // What a timeout says of it.
+            if let Some(part) = parts.iter_mut().find(|part| part.name == name) {
+                part.failure = Some(failure.clone());
+            }
+            drop(parts);
+            core.note(Notice::OpenRetry {
+                part: Arc::clone(&name),
+                place: place.to_string(),
+                attempts,
+                delay,
+                failure,
+            });
+        };
+        self.open.retry = Some((backoff, Box::new(note)));
+        self
+    }
+}
+
+/// Called with the number of the attempt that failed, the wait until the next one, and why.
+type NoteRetry = Box<dyn Fn(u32, Duration, Failure) + Send>;
+
+pin_project! {
+    /// Opens a resource, and again after a failure, if that was asked for. Made by
+    /// [`App::resource_with`](crate::App::resource_with).
+    pub struct RetryOpen<O, Fut> {
+        open: O,
+        #[pin]
+        opening: Option<Fut>,
+        #[pin]
+        pause: Option<Sleep>,
+        retry: Option<(Backoff, NoteRetry)>,
+        failures: u32,
+    }
+}
+
+impl<O, Fut> RetryOpen<O, Fut> {
+    pub(crate) const fn new(open: O) -> Self {
+        Self {
+            open,
+            opening: None,
+            pause: None,
+            retry: None,
+            failures: 0,
+        }
+    }
+}
+
+impl<O, Fut, T, E> Future for RetryOpen<O, Fut>
+where
+    O: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            if let Some(pause) = this.pause.as_mut().as_pin_mut() {
+                ready!(pause.poll(cx));
+                this.pause.set(None);
+            }
+            if this.opening.is_none() {
+                this.opening.set(Some((this.open)()));
+            }
+            let Some(opening) = this.opening.as_mut().as_pin_mut() else {
+                return Poll::Pending;
+            };
+            let opened = ready!(opening.poll(cx)).map_err(Into::into);
+            // What the attempt holds is gone before the next one.
+            this.opening.set(None);
+            let (error, (backoff, note)) = match (opened, &this.retry) {
+                (Err(error), Some(retry)) => (error, retry),
+                (opened, _) => return Poll::Ready(opened),
+            };
+            *this.failures = this.failures.saturating_add(1);
+            let wait = match Advice::of(&error) {
+                Advice::Permanent => return Poll::Ready(Err(error)),
+                Advice::RetryAfter(Some(wait)) => wait,
+                Advice::RetryAfter(None) | Advice::Again => backoff.wait(*this.failures),
+            };
+            note(*this.failures, wait, Failure::from_error(&*error));
+            this.pause.set(Some(tokio::time::sleep(wait)));
+        }
     }
 }
 
@@ -102,6 +228,10 @@ pin_project! {
         // Dropped before it is said that the opening was given up.
         #[pin]
         open: Monitored<F>,
+        open_timeout: Option<Duration>,
+        // Begins with the first poll.
+        #[pin]
+        timer: Option<Sleep>,
         opening: Option<Opening<'app>>,
     }
 }
@@ -135,15 +265,29 @@ where
                 over: false,
             });
             this.open.as_mut().identify(core.poll_id_of(Some(id)));
+            let timer = this
+                .open_timeout
+                .map(|most| tokio::time::sleep(most.min(FOREVER)));
+            this.timer.set(timer);
         }
-        let opened = ready!(this.open.poll(cx));
+        // `None` if its time is over.
+        let opened = match this.open.poll(cx) {
+            Poll::Ready(opened) => Some(opened),
+            Poll::Pending => {
+                let Some(timer) = this.timer.as_pin_mut() else {
+                    return Poll::Pending;
+                };
+                ready!(timer.poll(cx));
+                None
+            }
+        };
         let Some(mut opening) = this.opening.take() else {
             return Poll::Pending;
         };
         opening.over = true;
         let (id, name) = (opening.id, name_of(core, opening.id));
         let error = match opened {
-            Ok(Ok(value)) => {
+            Some(Ok(Ok(value))) => {
                 let close = this.close.take();
                 let (kept, closer): (T, Closer) = (
                     value.clone(),
@@ -155,16 +299,26 @@ where
                         }),
                     }),
                 );
-                core.with_part(id, |part| part.closer = Some(closer));
+                core.with_part(id, |part| {
+                    part.closer = Some(closer);
+                    // Of an attempt before.
+                    part.failure = None;
+                });
                 core.note(Notice::Opened { part: name });
                 core.tell(Event::Opened(id));
                 return Poll::Ready(Ok(kept));
             }
-            Ok(Err(error)) => Error::new(ErrorKind::Open {
+            Some(Ok(Err(error))) => Error::new(ErrorKind::Open {
                 name,
                 cause: error.into(),
             }),
-            Err(panic) => Error::new(ErrorKind::OpenPanicked { name, panic }),
+            Some(Err(panic)) => Error::new(ErrorKind::OpenPanicked { name, panic }),
+            None => Error::new(ErrorKind::OpenTimedOut {
+                name,
+                place: core.with_part(id, |part| part.place),
+                limit: this.open_timeout.unwrap_or_default(),
+                last: core.with_part(id, |part| part.failure.take()).flatten(),
+            }),
         };
         core.with_part(id, |part| part.failure = Some(Failure::from_error(&error)));
         core.tell(Event::Ended(id, End::Failed));
@@ -196,6 +350,8 @@ where
             }),
             close: self.close,
             open: Monitored::new(0, self.open),
+            open_timeout: self.open_timeout,
+            timer: None,
             opening: None,
         }
     }

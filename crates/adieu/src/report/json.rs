@@ -195,6 +195,15 @@ fn state(outcome: adieu_lifecycle::Outcome, blocking: bool) -> Option<&'static s
 fn entry(at: Duration, notice: &Notice) -> Value {
     let mut value = match notice {
         Notice::Opening { part } => json!({"event": "opening", "part": &**part}),
+        Notice::OpenRetry {
+            part,
+            attempts,
+            delay,
+            failure,
+            ..
+        } => {
+            json!({"event": "open retry", "part": &**part, "attempts": attempts, "delay_ms": millis(*delay), "failure": failure})
+        }
         Notice::Opened { part } => json!({"event": "opened", "part": &**part}),
         Notice::Running => json!({"event": "running"}),
         Notice::Stopping { cause } => json!({"event": "stopping", "cause": cause.to_string()}),

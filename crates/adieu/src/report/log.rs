@@ -26,6 +26,24 @@ macro_rules! say {
 pub(crate) fn log(service: &str, notice: &Notice) {
     match notice {
         Notice::Opening { part } => say!(info, service = service, part = part, "opening {}", part),
+        Notice::OpenRetry {
+            part,
+            place,
+            attempts,
+            delay,
+            failure,
+        } => say!(
+            warn,
+            service = service,
+            part = part,
+            place = place,
+            failure = failure,
+            "resource {} did not open: {}; attempt number {} in {}",
+            part,
+            failure,
+            attempts + 1,
+            show(*delay)
+        ),
         Notice::Opened { part } => say!(info, service = service, part = part, "opened {}", part),
         Notice::Running => say!(info, service = service, "running"),
         Notice::Stopping { cause } => say!(

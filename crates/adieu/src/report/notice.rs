@@ -99,6 +99,19 @@ pub enum Notice {
         /// Its name.
         part: Arc<str>,
     },
+    /// A resource did not open, and is tried again.
+    OpenRetry {
+        /// Its name.
+        part: Arc<str>,
+        /// Where in the source it was made.
+        place: String,
+        /// How many attempts have failed.
+        attempts: u32,
+        /// How long from now.
+        delay: Duration,
+        /// What went wrong.
+        failure: Failure,
+    },
     /// A resource is open.
     Opened {
         /// Its name.

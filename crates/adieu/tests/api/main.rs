@@ -32,6 +32,7 @@ mod setups;
 mod shared;
 mod shields;
 mod snapshots;
+mod starts;
 mod stop_handle;
 #[cfg(feature = "testing")]
 mod sweeps;
