@@ -29,6 +29,10 @@ pub(crate) enum ErrorKind {
     Open { name: Arc<str>, cause: BoxError },
     /// A value that can be reloaded could not be loaded at the start.
     Load { name: Arc<str>, cause: BoxError },
+    /// A component of the program's own kind did not start.
+    Start { name: Arc<str>, cause: BoxError },
+    /// It panicked on its start.
+    StartPanicked { name: Arc<str>, panic: Panic },
     /// A resource did not open in its time.
     OpenTimedOut {
         name: Arc<str>,
@@ -112,11 +116,13 @@ impl Error {
     /// The cause of the stop, where it is nearer than "setup failed".
     pub(crate) fn cause(&self) -> Option<Cause> {
         match &self.kind {
-            ErrorKind::Open { name, .. } | ErrorKind::OpenTimedOut { name, .. } => {
-                Some(Cause::Error(Arc::clone(name)))
-            }
+            ErrorKind::Open { name, .. }
+            | ErrorKind::Start { name, .. }
+            | ErrorKind::OpenTimedOut { name, .. } => Some(Cause::Error(Arc::clone(name))),
             ErrorKind::Load { name, .. } => Some(Cause::Error(Arc::clone(name))),
-            ErrorKind::OpenPanicked { name, .. } => Some(Cause::Panic(Arc::clone(name))),
+            ErrorKind::OpenPanicked { name, .. } | ErrorKind::StartPanicked { name, .. } => {
+                Some(Cause::Panic(Arc::clone(name)))
+            }
             #[cfg(feature = "net")]
             ErrorKind::Listen { name, .. } => Some(Cause::Error(Arc::clone(name))),
             #[cfg(feature = "tls")]
@@ -146,6 +152,8 @@ impl fmt::Display for Error {
         match &self.kind {
             ErrorKind::Open { name, .. } => write!(f, "resource `{name}` did not open"),
             ErrorKind::Load { name, .. } => write!(f, "`{name}` could not be loaded"),
+            ErrorKind::Start { name, .. } => write!(f, "`{name}` did not start"),
+            ErrorKind::StartPanicked { name, panic } => write!(f, "starting `{name}` {panic}"),
             ErrorKind::OpenTimedOut { name, place, limit, last } => {
                 write!(f, "resource `{name}`")?;
                 if let Some(place) = place {
@@ -206,7 +214,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
-            ErrorKind::Open { cause, .. } | ErrorKind::Load { cause, .. } => Some(&**cause),
+            ErrorKind::Open { cause, .. }
+            | ErrorKind::Start { cause, .. }
+            | ErrorKind::Load { cause, .. } => Some(&**cause),
             ErrorKind::System { cause, .. } => Some(cause),
             #[cfg(feature = "net")]
             ErrorKind::Listen { cause, .. } => Some(cause),
@@ -302,9 +312,11 @@ impl Failure {
             }
         }
         let panicked_at = match error.downcast_ref::<Error>().map(|error| &error.kind) {
-            Some(ErrorKind::SetupPanicked(panic) | ErrorKind::OpenPanicked { panic, .. }) => {
-                panic.place.clone()
-            }
+            Some(
+                ErrorKind::SetupPanicked(panic)
+                | ErrorKind::OpenPanicked { panic, .. }
+                | ErrorKind::StartPanicked { panic, .. },
+            ) => panic.place.clone(),
             _ => None,
         };
         Self {

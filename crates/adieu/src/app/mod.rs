@@ -23,7 +23,8 @@ use adieu_lifecycle::Cause;
 
 use crate::app::components::Components;
 use crate::component::{
-    self, BlockingBuilder, ComponentHandle, Ending, HookBuilder, Resource, RetryOpen, TaskBuilder,
+    self, BlockingBuilder, Component, ComponentHandle, Ending, HookBuilder, Resource, RetryOpen,
+    TaskBuilder,
 };
 use crate::error::{BoxError, Error};
 use crate::report::{ComponentKind, ReportBuilder};
@@ -61,9 +62,27 @@ impl App {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Resources that do not need each other can open at the same time, with `tokio::try_join!`. They still close one after the
+    /// other, the last of them first.
+    ///
+    /// ```
+    /// # async fn connect(_: &str) -> std::io::Result<()> { Ok(()) }
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let (db, cache) = tokio::try_join!(
+    ///     app.resource("postgres", connect("…")),
+    ///     app.resource("redis", connect("…")),
+    /// )?;
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn resource<F, T, E>(
-        &mut self,
+        &self,
         name: impl Into<Cow<'static, str>>,
         open: F,
     ) -> Resource<'_, F, T>
@@ -93,7 +112,7 @@ impl App {
     /// ```
     #[track_caller]
     pub fn resource_with<O, Fut, T, E>(
-        &mut self,
+        &self,
         name: impl Into<Cow<'static, str>>,
         open: O,
     ) -> Resource<'_, RetryOpen<O, Fut>, T>
@@ -130,7 +149,7 @@ impl App {
     /// ```
     #[cfg(feature = "state")]
     #[track_caller]
-    pub fn store<O, S, E>(&mut self, open: O) -> crate::state::StoreBuilder<'_, O>
+    pub fn store<O, S, E>(&self, open: O) -> crate::state::StoreBuilder<'_, O>
     where
         O: std::future::IntoFuture<Output = Result<S, E>>,
         S: crate::state::Store,
@@ -487,6 +506,19 @@ impl App {
         ShutdownHandle {
             core: Arc::clone(&self.registrar.core),
         }
+    }
+
+    /// Starts a component of a kind of your own. Await it: what follows in `setup` begins when it has started.
+    ///
+    /// If the service is asked to stop meanwhile, its start is dropped.
+    #[track_caller]
+    pub fn start_component<C: Component>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        component: C,
+    ) -> impl Future<Output = Result<ComponentHandle, Error>> + Send {
+        let (name, place) = (name.into(), Location::caller());
+        component::start(&self.registrar.core, name, place, component)
     }
 
     /// The handle of the component of this name, if it is registered: of a server, for instance.

@@ -2,6 +2,7 @@
 
 // Each component registers itself, starts, and says how it is to be ended.
 
+mod custom;
 mod handle;
 mod hook;
 mod resource;
@@ -11,11 +12,13 @@ pub use crate::runtime::ending::Ending;
 pub(crate) use crate::runtime::ending::{BoxFuture, Closer};
 
 pub use crate::report::ComponentStatus;
+pub use custom::{Component, Stopped};
 pub use handle::ComponentHandle;
 pub use hook::HookBuilder;
 pub use resource::{OpenResource, Resource, RetryOpen};
 pub use task::{BlockingBuilder, TaskBuilder};
 
+pub(crate) use custom::start;
 pub(crate) use resource::resource;
 #[cfg(feature = "state")]
 pub(crate) use task::{Code, begin};

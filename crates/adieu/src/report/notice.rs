@@ -39,6 +39,8 @@ pub enum ComponentKind {
     ExitHook,
     /// An admin port, which answers to the end.
     Admin,
+    /// A kind of the program's own: see [`Component`](crate::component::Component).
+    Custom(&'static str),
 }
 
 impl ComponentKind {
@@ -52,7 +54,8 @@ impl ComponentKind {
             | Self::Tcp
             | Self::Http
             | Self::Poller
-            | Self::Consumer => Role::Work,
+            | Self::Consumer
+            | Self::Custom(_) => Role::Work,
             Self::ShutdownHook => Role::Hook(Moment::Shutdown),
             Self::CleanupHook => Role::Hook(Moment::Cleanup),
             Self::ExitHook => Role::Hook(Moment::Exit),
@@ -80,6 +83,7 @@ impl ComponentKind {
             Self::CleanupHook => "on_cleanup",
             Self::ExitHook => "on_exit",
             Self::Admin => "admin",
+            Self::Custom(kind) => kind,
         }
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct ComponentEntry {
     /// Cancels the work, or the close in progress.
     pub(crate) token: CancelToken,
     pub(crate) closer: Option<Closer>,
+    /// The program's own code starts it.
+    pub(crate) is_starting: bool,
     /// Its close has begun, or its hook runs.
     pub(crate) is_closing: bool,
     pub(crate) end: Arc<ComponentEnd>,
@@ -109,6 +111,7 @@ impl ComponentEntry {
             return ComponentStatus::Over(outcome);
         }
         match self.role {
+            _ if self.is_starting => ComponentStatus::Starting,
             _ if self.is_closing => ComponentStatus::Closing,
             Role::Hook(_) => ComponentStatus::Waiting,
             Role::Resource if self.closer.is_none() => ComponentStatus::Starting,
@@ -259,6 +262,7 @@ impl ServiceShared {
             is_restartable: false,
             token: CancelToken::default(),
             closer: None,
+            is_starting: false,
             is_closing: false,
             end: Arc::default(),
             probe: None,

@@ -7,6 +7,7 @@ mod children;
 #[cfg(all(target_os = "linux", feature = "schedule"))]
 mod clock_set;
 mod consumers;
+mod custom;
 mod failures;
 mod groups;
 mod handles;
