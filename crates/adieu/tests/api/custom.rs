@@ -79,13 +79,7 @@ async fn it_starts_in_its_place_and_stops_before_the_resources() {
             Ok(())
         })
         .await;
-    let lines = [
-        "started",
-        "next",
-        "stops, Some(7)",
-        "stopped",
-        "db closed",
-    ];
+    let lines = ["started", "next", "stops, Some(7)", "stopped", "db closed"];
     assert_eq!(diary.lines(), lines, "{report}");
     let part = report.part("play").unwrap();
     assert_eq!(

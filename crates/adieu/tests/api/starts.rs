@@ -125,6 +125,72 @@ async fn the_time_of_the_start_is_over_with_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn resources_that_do_not_need_each_other_open_at_the_same_time() {
+    let diary = Diary::default();
+    let report = calm()
+        .run(async |app| {
+            let open = async |name: &'static str, takes| {
+                diary.write(format!("{name} begins"));
+                tokio::time::sleep(secs(takes)).await;
+                diary.write(format!("{name} is open"));
+                std::io::Result::Ok(name)
+            };
+            let close = |name: &'static str| {
+                let diary = diary.clone();
+                async move { diary.write(format!("{name} closed")) }
+            };
+            let (closes_one, closes_two) = (close("one"), close("two"));
+            let began = tokio::time::Instant::now();
+            let opened = tokio::try_join!(
+                app.resource("one", open("one", 3)).stop(|_| closes_one),
+                app.resource("two", open("two", 2)).stop(|_| closes_two),
+            )?;
+            assert_eq!(opened, ("one", "two"));
+            assert_eq!(began.elapsed().as_secs(), 3);
+            app.shutdown_handle().stop("enough");
+            Ok(())
+        })
+        .await;
+    let order = [
+        "one begins",
+        "two begins",
+        "two is open",
+        "one is open",
+        "two closed",
+        "one closed",
+    ];
+    assert_eq!(diary.lines(), order, "the order of registration decides");
+    assert_eq!(report.exit(), Exit::Clean, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_resources_that_open_together_a_failure_gives_up_the_others_and_closes_what_is_open() {
+    let diary = Diary::default();
+    let report = calm()
+        .run(async |app| {
+            let theirs = diary.clone();
+            let failing = async {
+                tokio::time::sleep(secs(1)).await;
+                Err::<(), _>(refused())
+            };
+            tokio::try_join!(
+                app.resource("open", nothing())
+                    .stop(move |()| async move { theirs.write("open closed") }),
+                app.resource("hangs", never()),
+                app.resource("fails", failing),
+            )?;
+            Ok(())
+        })
+        .await;
+    let outcome = |name| report.part(name).unwrap().outcome;
+    assert_eq!(outcome("open"), Outcome::Closed, "{report}");
+    assert_eq!(outcome("hangs"), Outcome::Cancelled);
+    assert_eq!(outcome("fails"), Outcome::Failed);
+    assert_eq!(diary.lines(), ["open closed"]);
+    assert_eq!(report.exit(), Exit::Failed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_opening_is_tried_again_until_it_succeeds() {
     let attempts = Arc::new(AtomicU32::new(0));
     let backoff = Backoff {
@@ -146,7 +212,8 @@ async fn an_opening_is_tried_again_until_it_succeeds() {
             };
             let opened = app.resource_with("db", open).open_retry(backoff).await?;
             assert_eq!(opened, 3);
-            Ok(app.shutdown_handle().stop("enough"))
+            app.shutdown_handle().stop("enough");
+            Ok(())
         })
         .await;
     let full = [100, 200, 400].map(millis);
@@ -170,7 +237,8 @@ async fn without_a_retry_it_is_opened_once() {
                 counted.fetch_add(1, Ordering::Relaxed);
                 async { Err::<(), _>(refused()) }
             };
-            Ok(app.resource_with("db", open).await?)
+            app.resource_with("db", open).await?;
+            Ok(())
         })
         .await;
     assert_eq!(attempts.load(Ordering::Relaxed), 1);
