@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use adieu_lifecycle::Phase;
+use adieu_lifecycle::{Exit, Outcome, Phase};
 use metrics::{counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
@@ -12,18 +12,18 @@ use super::health::View;
 use super::recorder::Collector;
 use crate::report::{ComponentStatus, ReportBuilder};
 
-/// Where the program's metrics are, if we were the first to ask for them.
+/// Where the program's metrics are, once a service was told to collect them; `None` if another recorder does.
 static OURS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// Collects the program's metrics from now on, unless another recorder does already.
-pub(super) fn install() -> Option<&'static PrometheusHandle> {
+/// Collects the program's metrics from now on, unless another recorder does already, which it says.
+pub(super) fn install() -> bool {
     OURS.get_or_init(|| {
         let (collector, handle) = Collector::new();
         metrics::set_global_recorder(collector)
             .ok()
             .map(|()| handle)
     })
-    .as_ref()
+    .is_some()
 }
 
 /// All metrics as text. `others` is what the program adds by itself.
@@ -34,7 +34,7 @@ pub(super) fn render(view: &View, others: Option<&str>) -> String {
     // do not show each other's.
     with_local_recorder(&own, || record(view));
     let mut text = handle.render();
-    if let Some(program) = install() {
+    if let Some(Some(program)) = OURS.get() {
         text.push_str(&program.render());
     }
     text.push_str(others.unwrap_or_default());
@@ -82,6 +82,9 @@ fn record(view: &View) {
     record_phase(view, &service);
     record_parts(view, &service);
     record_checks(view, &service);
+    if core.cause.get().is_some() {
+        record_stop(view, &service);
+    }
 }
 
 fn record_phase(view: &View, service: &str) {
@@ -118,6 +121,52 @@ fn record_parts(view: &View, service: &str) {
         }
         if part.kind == crate::report::ComponentKind::Task {
             counter!("adieu_restarts_total", &labels).absolute(part.restarts.into());
+        }
+    }
+}
+
+/// How long the stop has taken so far, and how each component has ended. The port answers to the end, so the last scrape has
+/// most of it.
+fn record_stop(view: &View, service: &str) {
+    describe_gauge!("adieu_stop_duration_seconds", "Time since the stop began.");
+    describe_gauge!(
+        "adieu_stop_phase_duration_seconds",
+        "How long a phase of the stop has taken so far."
+    );
+    describe_gauge!(
+        "adieu_part_stop_duration_seconds",
+        "How long a part took to end, from the beginning of the stop or of its close."
+    );
+    describe_counter!(
+        "adieu_forced_total",
+        "Parts that were cancelled or abandoned."
+    );
+    let now = view.core.now();
+    let snapshot = view.core.snapshot(now);
+    let report = view.ledger(|ledger| ledger.report(snapshot, now, Exit::Clean));
+    gauge!("adieu_stop_duration_seconds", "service" => service.to_owned())
+        .set(report.took().as_secs_f64());
+    for phase in report.phases() {
+        let labels = [
+            ("service", service.to_owned()),
+            ("phase", phase.phase.to_string()),
+        ];
+        gauge!("adieu_stop_phase_duration_seconds", &labels).set(phase.took.as_secs_f64());
+    }
+    // In the same order: what is in the report besides parts comes after them.
+    for (part, state) in report.parts().iter().zip(view.parts()) {
+        let ComponentStatus::Over(outcome) = state.condition else {
+            continue;
+        };
+        let labels = [
+            ("service", service.to_owned()),
+            ("part", part.name.clone()),
+            ("kind", part.kind.to_string()),
+            ("outcome", outcome.to_string()),
+        ];
+        gauge!("adieu_part_stop_duration_seconds", &labels).set(part.ending.as_secs_f64());
+        if matches!(outcome, Outcome::Cancelled | Outcome::Abandoned) {
+            counter!("adieu_forced_total", &labels[..2]).absolute(1);
         }
     }
 }

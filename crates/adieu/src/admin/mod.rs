@@ -10,6 +10,7 @@ mod connections;
 mod health;
 mod hosts;
 mod metrics;
+mod openmetrics;
 mod port;
 mod probe;
 mod recorder;

@@ -41,6 +41,7 @@ pub struct Admin<'app> {
     routes: AdminRoutes,
     hosts: Vec<String>,
     exposed: bool,
+    collects_metrics: bool,
 }
 
 impl<'app> Admin<'app> {
@@ -63,6 +64,7 @@ impl<'app> Admin<'app> {
             routes,
             hosts: Vec::new(),
             exposed: false,
+            collects_metrics: false,
         }
     }
 
@@ -80,6 +82,26 @@ impl<'app> Admin<'app> {
     /// `.internal`, as well. The environment variable `ADIEU_ADMIN_HOSTS` adds names, separated by commas.
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into());
+        self
+    }
+
+    /// Collects the program's own metrics, those of the [`metrics`](https://docs.rs/metrics) facade, and gives them on
+    /// `/metrics`. It installs the recorder of the process, of which there is one: if the program has installed another,
+    /// opening the port is an error, and [`metrics_from`](Self::metrics_from) is for there.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.admin("127.0.0.1:0").collect_metrics().await?;
+    /// // metrics::counter!("orders_total").increment(1);
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
+    pub const fn collect_metrics(mut self) -> Self {
+        self.collects_metrics = true;
         self
     }
 
@@ -101,7 +123,11 @@ impl<'app> Admin<'app> {
         if let Some(address) = local.filter(|local| !local.ip().is_loopback() && !self.exposed) {
             core.note(Notice::AdminExposed { address });
         }
-        let routes = self.routes.at(Hosts::new(&address, local, self.hosts));
+        let routes = match self.collects_metrics {
+            true => self.routes.collect_metrics()?,
+            false => self.routes,
+        };
+        let routes = routes.at(Hosts::new(&address, local, self.hosts));
         let shown = local.map_or(address, |local| local.to_string());
         let admin_listener = AdminListener {
             listening,

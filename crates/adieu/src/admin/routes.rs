@@ -15,8 +15,10 @@ use tower_service::Service;
 use super::health::{Readiness, View};
 use super::hosts::{self, Hosts};
 use super::metrics::{self, Others};
+use super::openmetrics;
 use super::probe::{ProbeRequest, is_probe};
 use crate::component::BoxFuture;
+use crate::error::Error;
 use crate::report::{ReportBuilder, pretty};
 use crate::runtime::shared::ServiceShared;
 
@@ -49,7 +51,6 @@ pub struct AdminRoutes {
 
 impl AdminRoutes {
     pub(crate) fn new(core: Arc<ServiceShared>, ledger: Arc<Mutex<ReportBuilder>>) -> Self {
-        metrics::install();
         Self {
             view: View { core, ledger },
             probes_only: false,
@@ -63,6 +64,22 @@ impl AdminRoutes {
     pub const fn probes_only(mut self) -> Self {
         self.probes_only = true;
         self
+    }
+
+    /// Collects the program's own metrics, those of the [`metrics`](https://docs.rs/metrics) facade, and gives them on
+    /// `/metrics`. It installs the recorder of the process, of which there is one.
+    ///
+    /// # Errors
+    /// The program has installed a recorder: its text can be added with [`metrics_from`](Self::metrics_from).
+    pub fn collect_metrics(self) -> Result<Self, Error> {
+        match metrics::install() {
+            true => Ok(self),
+            false => Err(Error::config(
+                "the metrics of the program are collected by a recorder that it has installed itself: leave \
+                 `collect_metrics` out, and add its text with `.metrics_from(move || handle.render())`"
+                    .to_owned(),
+            )),
+        }
     }
 
     /// More Prometheus text for `/metrics`: for a program that has a recorder of its own.
@@ -129,6 +146,10 @@ impl AdminRoutes {
             "/metrics" => {
                 let others = self.others.as_ref().map(|text| text());
                 let text = metrics::render(view, others.as_deref());
+                if ask.wants_openmetrics {
+                    let text = openmetrics::from_prometheus(&text);
+                    return Reply::new(StatusCode::OK, openmetrics::CONTENT_TYPE, text);
+                }
                 Reply::new(StatusCode::OK, "text/plain; version=0.0.4", text)
             }
             #[cfg(feature = "schedule")]
@@ -173,6 +194,7 @@ struct Ask {
     path: String,
     probe: ProbeRequest,
     wants_json: bool,
+    wants_openmetrics: bool,
     /// The host it is for, if that is not this one.
     for_another: Option<String>,
 }
@@ -180,15 +202,16 @@ struct Ask {
 impl Ask {
     fn of<B>(request: &Request<B>, hosts: Option<&Hosts>) -> Self {
         let accept = request.headers().get_all(ACCEPT);
-        let wants_json = accept
-            .iter()
-            .filter_map(|accept| accept.to_str().ok())
-            .any(|accept| accept.contains("application/json"));
+        let accepts = |kind: &str| {
+            let mut values = accept.iter().filter_map(|accept| accept.to_str().ok());
+            values.any(|accept| accept.contains(kind))
+        };
         Self {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
             probe: ProbeRequest::new(request.uri().path(), request.uri().query()),
-            wants_json,
+            wants_json: accepts("application/json"),
+            wants_openmetrics: accepts("application/openmetrics-text"),
             for_another: hosts.and_then(|hosts| hosts.refused(request)),
         }
     }

@@ -81,7 +81,7 @@ impl Running {
                     }
                 })
                 .run(async move |app: &mut App| {
-                    let admin = app.admin("127.0.0.1:0").await?;
+                    let admin = app.admin("127.0.0.1:0").collect_metrics().await?;
                     let _ = say.send((admin.local_addr(), app.shutdown_handle()));
                     setup(app).await
                 })

@@ -76,7 +76,7 @@ async fn a_head_too_large_is_refused() {
 async fn meet<T>(client: impl AsyncFnOnce(TcpStream) -> T) -> T {
     let (say, said) = oneshot::channel();
     let scope = adieu::scope("orders").run(async move |app: &mut App| {
-        let admin = app.admin("0").await?;
+        let admin = app.admin("0").collect_metrics().await?;
         let _ = say.send((admin.local_addr(), app.shutdown_handle()));
         app.task("worker", |stop| async move { stop.requested().await });
         Ok(())

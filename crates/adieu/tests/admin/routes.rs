@@ -86,6 +86,75 @@ async fn the_program_s_metrics_and_the_service_s_own() {
     assert_eq!(service.stop().await.exit_code(), 0);
 }
 
+/// Names, units and the end are as OpenMetrics has them, if the client accepts it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scraper_that_accepts_openmetrics_gets_it() {
+    let service = service().await;
+    metrics::counter!("orders_created_total").increment(3);
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                   Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n\r\n";
+    let answer = client::send(service.admin, request).await;
+    let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert!(answer.head.contains(kind), "{}", answer.head);
+    for line in [
+        "# TYPE orders_created counter",
+        "orders_created_total 3",
+        "# TYPE adieu_uptime_seconds gauge",
+        "# UNIT adieu_uptime_seconds seconds",
+        "# TYPE adieu_blocked counter",
+        "adieu_blocked_total{service=\"orders\"} 0",
+    ] {
+        let found = answer.body.lines().any(|found| found == line);
+        assert!(found, "{line} is missing:\n{}", answer.body);
+    }
+    assert!(answer.body.ends_with("\n# EOF\n"), "{}", answer.body);
+    assert!(!answer.body.contains("\n\n"), "{}", answer.body);
+    let plain = service.get("/metrics").await;
+    assert!(
+        plain
+            .head
+            .contains("content-type: text/plain; version=0.0.4")
+    );
+    assert!(!plain.body.contains("# EOF"));
+    assert_eq!(service.stop().await.exit_code(), 0);
+}
+
+/// While the last hook runs, the times of the phases before and the outcome of each part can be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stop_is_in_the_metrics_while_it_lasts() {
+    let (reached, at_exit) = oneshot::channel();
+    let (go_on, wait) = oneshot::channel::<()>();
+    let service = Running::start(async move |app: &mut App| {
+        app.task("worker", |stop| async move { stop.requested().await });
+        let deaf = |_stop| std::future::pending::<()>();
+        app.task("deaf", deaf).limit(Duration::from_millis(1));
+        app.on_exit("last", move || async move {
+            let _ = reached.send(());
+            let _ = wait.await;
+        });
+        Ok(())
+    })
+    .await;
+    service.handle.stop("enough");
+    within("the end", at_exit).await.expect("the hook runs");
+    let text = service.get("/metrics").await.body;
+    let has = |start: &str| text.lines().any(|line| line.starts_with(start));
+    for start in [
+        "adieu_stop_duration_seconds{service=\"orders\"} ",
+        "adieu_stop_phase_duration_seconds{service=\"orders\",phase=\"drain\"} ",
+        "adieu_part_stop_duration_seconds{service=\"orders\",part=\"worker\",kind=\"task\",outcome=\"finished\"} ",
+        "adieu_part_stop_duration_seconds{service=\"orders\",part=\"deaf\",kind=\"task\",outcome=\"cancelled\"} ",
+        "adieu_forced_total{service=\"orders\",part=\"deaf\"} 1",
+    ] {
+        assert!(has(start), "{start} is missing:\n{text}");
+    }
+    assert!(!has(
+        "adieu_forced_total{service=\"orders\",part=\"worker\"}"
+    ));
+    go_on.send(()).expect("it waits");
+    assert_eq!(service.ended().await.exit_code(), 3);
+}
+
 /// Connections and requests are counted by the server they came to, while they are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_in_flight_are_counted() {
