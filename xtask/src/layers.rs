@@ -52,7 +52,7 @@ const HOUSES: &[House] = &[
             &["signal", "reload", "platform::systemd", "component"],
             &["state", "queue", "net"],
             &["http", "schedule"],
-            &["admin"],
+            &["admin", "otel"],
             &["handoff"],
             &["app"],
             &["testing"],

@@ -21,6 +21,7 @@ pages! {
     Handoff = "handoff.md";
     #[cfg(feature = "schedule")]
     Schedules = "schedules.md";
+    #[cfg(feature = "otel")]
     Telemetry = "telemetry.md";
     #[cfg(feature = "admin")]
     Health = "health.md";

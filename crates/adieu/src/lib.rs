@@ -35,6 +35,8 @@ mod handoff;
 pub mod http;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "otel")]
+mod otel;
 pub mod platform;
 pub mod queue;
 pub mod reload;

@@ -4,6 +4,8 @@ pub(crate) mod components;
 mod extensions;
 mod in_place;
 mod inputs;
+#[cfg(feature = "otel")]
+mod otel;
 #[cfg(feature = "schedule")]
 mod schedules;
 pub(crate) mod scope;

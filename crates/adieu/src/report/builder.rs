@@ -220,6 +220,12 @@ impl ReportBuilder {
         self.ends_by = self.stopped_at.map(|_| end);
     }
 
+    /// What is left of the grace period of a stop.
+    #[cfg(feature = "otel")]
+    pub(crate) fn until_end(&self, now: Time) -> Option<Duration> {
+        Some(self.ends_by?.saturating_sub(now))
+    }
+
     pub(crate) fn enter(&mut self, phase: Phase, now: Time, limit: Time) {
         self.leave_phase(now);
         let began = now.saturating_sub(self.stopped_at.unwrap_or(now));
