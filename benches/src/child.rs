@@ -82,7 +82,7 @@ impl Child {
     /// Waits for its end; says when that was.
     ///
     /// # Errors
-    /// It did not end well.
+    /// It did not end with success.
     pub fn wait(mut self) -> io::Result<u64> {
         let status = self.process.wait()?;
         let ended = Clock::now();
@@ -100,7 +100,7 @@ pub const REST: Duration = Duration::from_millis(5);
 /// Nanoseconds from SIGTERM to the end of a child.
 ///
 /// # Errors
-/// The child did not start, or did not end well.
+/// The child did not start, or did not end with success.
 pub fn signal_then_exit(role: &str) -> io::Result<f64> {
     let child = Child::start(role)?;
     thread::sleep(REST);

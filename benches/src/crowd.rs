@@ -43,7 +43,7 @@ pub async fn ask(
         length = socket.read(&mut answer).await?;
         sockets.push(socket);
     }
-    // Nobody asks before all are there: what is done before the clock runs would count for the server that accepts slowly.
+    // No client sends before all are connected: what is done before the clock runs would count for the server that accepts slowly.
     let mut crowd = JoinSet::new();
     let began = Instant::now();
     for mut socket in sockets {

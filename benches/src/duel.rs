@@ -21,7 +21,7 @@ pub struct Duel<'a> {
 }
 
 impl<'a> Duel<'a> {
-    /// Nobody yet.
+    /// No contestant yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -37,7 +37,7 @@ impl<'a> Duel<'a> {
     pub fn fight<const N: usize>(mut self, rounds: usize) -> [f64; N] {
         let mut bests = [f64::INFINITY; N];
         for round in 0..rounds {
-            // Whoever comes second finds warmer caches and a grown heap: take turns at that too.
+            // The one that comes second finds warmer caches and a grown heap: take turns at that too.
             for step in 0..N {
                 let turn = (round + step) % N;
                 let nanos = (self.contestants[turn])().as_secs_f64() * 1e9;

@@ -61,7 +61,7 @@ const USUAL: &[&str] = &[
     "checkpoint",
 ];
 const COUNT: &str = "count";
-/// Those that need a tool of somebody else's.
+/// Those that need a tool of another project.
 const WITH_TOOLS: &[&str] = &[
     COUNT,
     "load",

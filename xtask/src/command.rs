@@ -65,7 +65,7 @@ pub(crate) fn overhear(command: &mut Command, stream: Stream) -> Result<Overhear
     })
 }
 
-/// In chunks as they come, not in lines: the last words of a test that hangs must be seen.
+/// In chunks as they come, not in lines: the last output of a test that hangs must be seen.
 fn pass_on(mut from: impl Read, mut to: impl Write, copy: &mpsc::Sender<Vec<u8>>) {
     let mut buffer = [0; 8192];
     loop {
@@ -74,7 +74,7 @@ fn pass_on(mut from: impl Read, mut to: impl Write, copy: &mpsc::Sender<Vec<u8>>
             Ok(0) | Err(_) => return,
             Ok(length) => &buffer[..length],
         };
-        // When nobody reads our output any more, the command still has to be able to finish.
+        // When our output is closed, the command still has to be able to finish.
         let _ = to.write_all(chunk).and_then(|()| to.flush());
         let _ = copy.send(chunk.to_vec());
     }

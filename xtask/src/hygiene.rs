@@ -12,7 +12,7 @@ use crate::step::{Failure, Outcome};
 /// Directories of one machine or person. Written without the slashes that this check looks for.
 const PRIVATE_DIRECTORIES: &[&str] = &["work", "root", "farm", "home", "Users"];
 
-/// Where packages are fetched from is the business of whoever builds. In two halves, for the same
+/// Where packages are fetched from is decided by the machine that builds. In two halves, for the same
 /// reason.
 const REGISTRY_HOSTS: &[(&str, &str)] = &[
     ("index.", "crates.io"),
@@ -57,7 +57,7 @@ pub(crate) fn check(checkout: &Checkout) -> Outcome {
 
 /// The names of all tracked files, each ended by a zero byte.
 fn tracked(checkout: &Checkout) -> Result<String, Failure> {
-    // Listing files is harmless also where the checkout belongs to somebody else, as it may in CI.
+    // Listing files is harmless also where the checkout belongs to another user, as it may in CI.
     let trust = format!("safe.directory={}", checkout.root().display());
     let names = command::ask(
         checkout

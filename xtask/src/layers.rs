@@ -29,12 +29,12 @@ exit code: 0 every module looks down, 1 one looks up, or a circle is too large, 
 struct House {
     name: &'static str,
     sources: &'static str,
-    /// How many names of a path make a module here: the folders, or what is in them.
+    /// How many names of a path make a module here: the directories, or what is in them.
     depth: usize,
     /// From the bottom to the top; a module is in the layer with the longest name that its path begins with. Empty where
     /// only circles count.
     layers: &'static [&'static [&'static str]],
-    /// The largest circle that is allowed. It has to be in one folder.
+    /// The largest circle that is allowed. It has to be in one directory.
     circle: usize,
 }
 
@@ -326,7 +326,7 @@ impl Graph {
             let used = uses.entry(from.clone()).or_default();
             for path in &found.paths {
                 let to = cut(&names_of(&owner(&references, path, 0)), depth);
-                // A folder's own `mod.rs` only says what is in it.
+                // A directory's own `mod.rs` only says what is in it.
                 if to != from && !is_folder_of(&to, &from) {
                     used.insert(to);
                 }
@@ -401,7 +401,7 @@ impl Graph {
         if circle.len() > house.circle || house.depth > 1 && folders.len() > 1 {
             let names: Vec<_> = circle.iter().map(String::as_str).collect();
             problems.push(format!(
-                "{}: a circle of {} modules, {} are allowed, in one folder: {}",
+                "{}: a circle of {} modules, {} are allowed, in one directory: {}",
                 house.name,
                 circle.len(),
                 house.circle,
@@ -581,7 +581,7 @@ mod tests {
         ];
         assert_eq!(
             problems(&large),
-            ["toy: a circle of 3 modules, 2 are allowed, in one folder: low::a, low::b, low::c"]
+            ["toy: a circle of 3 modules, 2 are allowed, in one directory: low::a, low::b, low::c"]
         );
         let wide = [
             ("low::a", "use crate::high::b::B;"),

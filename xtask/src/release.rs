@@ -251,7 +251,7 @@ fn manifest_findings(one: &Published, crates: &[Published]) -> Vec<String> {
             one.manifest_path
         ));
     }
-    // docs.rs builds the default features only, unless it is told.
+    // docs.rs builds the default features only, unless the manifest says otherwise.
     let docs = one.metadata.as_ref().and_then(|it| it.docs.as_ref());
     let builds_all = docs.and_then(|it| it.rs.as_ref());
     if !one.features.is_empty() && !builds_all.is_some_and(|it| it.all_features) {

@@ -30,7 +30,7 @@ pub(crate) fn selected(checkout: &Checkout, selection: &[&str], skips: &Skips) -
         return conclude(overheard, nextest_closing);
     }
     println!(
-        "cargo-nextest is not installed: plain cargo test runs them, without a time-out for one that hangs"
+        "cargo-nextest is not installed: plain cargo test runs them, without a timeout for one that hangs"
     );
     // The targets are those that cargo test takes by itself, without the doc tests.
     let mut words = vec!["test", "--no-fail-fast"];

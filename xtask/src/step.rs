@@ -39,7 +39,7 @@ impl Failure {
         Self(why.into())
     }
 
-    /// The same failure with what to do about it.
+    /// This failure with what to do about it.
     pub(crate) fn advise(self, advice: &str) -> Self {
         Self(format!("{}; {advice}", self.0))
     }

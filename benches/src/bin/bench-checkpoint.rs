@@ -1,5 +1,5 @@
 //! A checkpoint in the file store, beside the bare calls that make a file durable: write beside, flush, rename, flush
-//! the folder.
+//! the directory.
 //!
 //! Both write the same bytes on the same disk, in turn. What is above the bare calls is the generation that is kept,
 //! the envelope with its checksum, and the way to the pool for blocking work and back.

@@ -94,7 +94,7 @@ async fn ours(tasks: u32) {
     assert_eq!(report.exit_code(), 0, "{report}");
 }
 
-/// Nobody holds a handle, so that nothing but the tasks is counted.
+/// No code holds a handle, so that nothing but the tasks is counted.
 async fn drive<H>(tasks: u32, spawn: impl Fn() -> H) {
     let metrics = Handle::current().metrics();
     let before = metrics.num_alive_tasks();

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ours = ours.max(load(address, ROUND)?);
         peers = peers.max(wrk(address)?);
     }
-    let finding = Finding::value("load", "requests, kept connections", Unit::Rate, ours);
+    let finding = Finding::value("load", "requests, keep-alive connections", Unit::Rate, ours);
     finding.over(PEER, peers).at_least(0.8).tell();
 
     // Once everything has its size, time adds nothing.

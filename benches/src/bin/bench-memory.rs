@@ -119,7 +119,7 @@ fn ours(tasks: usize, spawn: impl Fn(&Stop) + Send + Sync + 'static) -> f64 {
         drop(scope.await);
     });
     let bytes = runtime.block_on(told).expect("the driver told");
-    // The tasks wait for ever: they go with the runtime.
+    // The tasks wait forever: they go with the runtime.
     drop(driving);
     bytes
 }

@@ -1,7 +1,7 @@
 //! Jobs a second through a consumer, beside the loop that a person writes with the raw client: fetch a batch, settle
 //! each job of it, and fetch the next while the last of this one are settled.
 //!
-//! Both work on the same real server, started here on the loopback, with as many jobs in hand and as many at a time.
+//! Both work on the same real server, started here on the loopback, with as many jobs in flight and as many at a time.
 //! The jobs themselves are nothing, so that what remains is the queue. What the raw loop leaves out is what a consumer
 //! is for: leases that are renewed, retries, dead letters, a stop.
 

@@ -1,6 +1,6 @@
 //! What it costs to spawn and finish a named, tracked task.
 //!
-//! Two ways to do it: all at once, so that up to a million are alive and nobody holds their handles; and in
+//! Two ways to do it: all at once, so that up to a million are alive and no code holds their handles; and in
 //! batches whose handles are awaited, so that everything stays in the caches and our own share weighs most.
 //!
 //! Who spawns is a plain task for every contestant: it is polled once for each handle that it awaits, and what a poll

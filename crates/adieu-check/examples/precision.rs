@@ -4,7 +4,7 @@
 //! $ cargo run --release -p adieu-check --example precision -- SEED COUNT FOLDER
 //! ```
 //!
-//! `FOLDER` holds one unpacked project in each of its folders. The draw is the same for the same
+//! `FOLDER` holds one unpacked project in each of its directories. The draw is the same for the same
 //! seed and the same findings. What is drawn and how it was judged stands in `docs/check-precision.md`.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use adieu_check::{Finding, Request, Severity, check};
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [seed, count, folder] = words.as_slice() else {
-        eprintln!("usage: precision SEED COUNT FOLDER");
+        eprintln!("usage: precision SEED COUNT DIRECTORY");
         return ExitCode::from(2);
     };
     let (Ok(seed), Ok(count)) = (seed.parse::<u64>(), count.parse::<usize>()) else {

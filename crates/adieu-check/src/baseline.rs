@@ -1,6 +1,6 @@
 //! The findings of old: a project starts clean and stays clean, and pays its debts when it likes.
 //!
-//! An entry is a path below the folder of the baseline, a rule and a message, with how often; no
+//! An entry is a path below the directory of the baseline, a rule and a message, with how often; no
 //! line numbers, so that code may move. A finding above the count is new.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Known findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Baseline {
-    /// Its own folder.
+    /// Its own directory.
     folder: PathBuf,
     known: BTreeMap<(String, String, String), usize>,
 }
@@ -43,12 +43,12 @@ struct Entry {
 /// Where a baseline is, and who said so.
 ///
 /// A path from the settings of a repository is the word of its author, so it must stay below the
-/// folder of these settings, without a link on the way. A path from the command line is the user's
+/// directory of these settings, without a link on the way. A path from the command line is the user's
 /// own; the file itself must still be no link, because it may stand in a cloned repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaselineFile {
     path: PathBuf,
-    /// The folder of the settings that name it.
+    /// The directory of the settings that name it.
     folder: Option<PathBuf>,
 }
 
@@ -97,7 +97,7 @@ impl BaselineFile {
     fn advice(&self, error: &io::Error) -> &'static str {
         match (error.kind(), &self.folder) {
             (io::ErrorKind::InvalidInput, Some(_)) => {
-                "; the settings may name a file below their own folder only, give another with `--baseline FILE`"
+                "; the settings may name a file below their own directory only, give another with `--baseline FILE`"
             }
             (io::ErrorKind::InvalidInput, None) => {
                 "; remove it or give another with `--baseline FILE`"

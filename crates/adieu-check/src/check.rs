@@ -26,7 +26,7 @@ use crate::walk::{self, Kind, SourceFile, Walk};
 #[derive(Debug, Default)]
 #[must_use = "a request does nothing until it is given to `check`"]
 pub struct Request {
-    /// Files and folders.
+    /// Files and directories.
     pub paths: Vec<PathBuf>,
     /// The settings of the project.
     pub config: Config,
@@ -84,7 +84,7 @@ pub fn check(request: &Request, progress: &(dyn Fn(usize, usize) + Sync)) -> Out
     check_with(request, &texts, progress)
 }
 
-/// The same, with texts that stand in for some of the files.
+/// Checks as [`check`] does, with texts that stand in for some of the files.
 pub(crate) fn check_with(
     request: &Request,
     texts: &Texts,
@@ -170,7 +170,7 @@ pub(crate) fn run(
         let mut assembler = Assembler::new(&request.config, &programs, &pythons, linker);
         budgets = assembler.budgets(&deployed.launches);
     }
-    // Hundreds of thousands of small pieces to let go of, which nobody has to wait for.
+    // Hundreds of thousands of small pieces to let go of, in the background.
     rayon::spawn(move || drop((pythons, rusts)));
     found.extend(deployed.findings);
     notices.extend(deployed.notices);
@@ -300,7 +300,7 @@ fn read(
     let tests = TestCode::of(role, request.config.tests);
     let text = match texts.read(file) {
         Ok(text) => text,
-        // Of files that only might be ours, nobody asked.
+        // Files that only might be ours were not asked for.
         Err(_) if file.kind == Kind::Yaml || file.kind == Kind::Script => return Read::Nothing,
         // What a test is given may be broken on purpose.
         Err(_) if tests == TestCode::WholeFile => return Read::Nothing,
@@ -338,8 +338,8 @@ fn read(
 }
 
 impl SourceFile {
-    /// The path below the argument it was found under: a checkout inside a folder named `tests` is
-    /// no test.
+    /// The path below the argument it was found under: a checkout inside a directory named `tests` is
+    /// not a test.
     fn shown_below(&self, roots: &[PathBuf]) -> String {
         let below = roots
             .iter()

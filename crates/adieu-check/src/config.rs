@@ -129,7 +129,7 @@ impl Config {
     }
 
     /// The settings for a path: the nearest `adieu.toml`, or `pyproject.toml` with `[tool.adieu]`,
-    /// in its folder or above. None is as good as an empty one.
+    /// in its directory or above. None is as good as an empty one.
     ///
     /// A link is not followed: it comes with a repository, and an error message would quote what
     /// it leads to. A linked `adieu.toml` is an error, a linked `pyproject.toml` is passed over.
@@ -188,7 +188,7 @@ impl Config {
         })
     }
 
-    /// A path as the patterns speak of it: below the folder of the settings.
+    /// A path as the patterns speak of it: below the directory of the settings.
     pub(crate) fn below(&self, path: &str) -> String {
         let folder = self.source.as_deref().and_then(Path::parent);
         let below = match folder {

@@ -218,7 +218,7 @@ fn plan(roots: &[PathBuf], path: &str, findings: &[&Finding]) -> io::Result<Plan
     })
 }
 
-/// The file behind a shown path: below one of the named folders, or one of the named files.
+/// The file behind a shown path: below one of the named directories, or one of the named files.
 fn locate(roots: &[PathBuf], path: &str) -> io::Result<Inside> {
     // A name that is not UTF-8 is shown with this in its place, and could be another file's.
     if path.contains(char::REPLACEMENT_CHARACTER) {

@@ -106,7 +106,7 @@ const ASIDE_FOLDERS: &[&str] = &[
     "getting-started",
 ];
 
-/// Folders that hold tools where they stand at the root, and parts of the product elsewhere.
+/// Directories that hold tools where they stand at the root, and parts of the product elsewhere.
 const ASIDE_AT_ROOT: &[&str] = &[
     "tools",
     "tool",

@@ -59,7 +59,7 @@ pub(crate) fn given(name: Option<&Path>) -> Option<SourceFile> {
 fn is_of_no_kind(path: &Path) -> Notice {
     Notice {
         path: shown(path).into(),
-        message: "is no kind of file that is checked".to_owned(),
+        message: "is not a kind of file that is checked".to_owned(),
     }
 }
 
@@ -215,7 +215,7 @@ fn meet(
 /// A file, as it is shown and where it is read.
 fn met_file(as_found: &Path, path: PathBuf, named: bool, exclude: &Exclude<'_>) -> Option<Met> {
     let Some(kind) = kind_of(as_found, named) else {
-        // Nobody asked for the others.
+        // The others were not asked for.
         return named.then(|| Met::Notice(is_of_no_kind(as_found)));
     };
     let shown = shown(as_found);
@@ -229,7 +229,7 @@ fn met_file(as_found: &Path, path: PathBuf, named: bool, exclude: &Exclude<'_>) 
     }))
 }
 
-/// A link below a named folder. Only where it ends is looked up, and nothing there is opened.
+/// A link below a named directory. Only where it ends is looked up, and nothing there is opened.
 fn met_link(path: &Path, exclude: &Exclude<'_>, roots: &[PathBuf]) -> Option<Met> {
     let target = std::fs::canonicalize(path).ok()?;
     let is_ours = target.is_dir() || kind_of(path, false).is_some();
@@ -293,7 +293,7 @@ fn path_of(error: &ignore::Error) -> Option<&Path> {
     }
 }
 
-/// A shown path as it stands below a folder, wherever the check was started; as it is when it
+/// A shown path as it stands below a directory, wherever the check was started; as it is when it
 /// stands elsewhere.
 pub(crate) fn below(folder: &Path, path: &str) -> String {
     let (Ok(folder), Ok(whole)) = (std::path::absolute(folder), std::path::absolute(path)) else {

@@ -356,7 +356,7 @@ fn aiohttp_waits_twice_between_its_hooks() {
     assert_eq!(plain.budget().stop.bound(), Bound::millis(120_300));
 }
 
-/// A handler that is no coroutine runs in a thread, and uvicorn cannot cancel it.
+/// A handler that is not a coroutine runs in a thread, and uvicorn cannot cancel it.
 #[test]
 fn a_handler_in_a_thread_is_said_to_be_assumed() {
     let main = "from fastapi import FastAPI\n\napp = FastAPI()\n\n@app.get('/')\ndef slow():\n    return 1\n";

@@ -103,7 +103,7 @@ fn a_path_outside_of_the_request_is_refused() {
     assert_eq!(done.repaired, 0);
     assert_eq!(
         done.refused[0].message,
-        "was not repaired: it is not below the folder that was named"
+        "was not repaired: it is not below the directory that was named"
     );
     assert_eq!(text(&outside, "app.py"), SLEEPS);
 }

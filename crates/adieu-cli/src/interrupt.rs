@@ -19,7 +19,7 @@ impl Interrupt {
             hear(SignalKind::interrupt())?,
             hear(SignalKind::terminate())?,
             hear(SignalKind::hangup())?,
-            // Also because a shell has its background jobs ignore it, and so would whoever we start.
+            // Also because a shell has its background jobs ignore it, and every process started here would, too.
             hear(SignalKind::quit())?,
         ]))
     }

@@ -1,4 +1,4 @@
-//! `adieu`: services that end well, from the command line.
+//! `adieu`: graceful shutdown from the command line.
 
 mod check;
 mod cli;

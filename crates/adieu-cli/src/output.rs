@@ -43,7 +43,7 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// Says what went wrong. A closed standard error is nobody's problem.
+/// Prints an error. A closed standard error is ignored.
 pub(crate) fn error(message: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "error: {message}");
 }

@@ -71,7 +71,7 @@ fn a_file_of_somebody_else_is_left_alone() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         err(&output),
-        "error: adieu-demo.html is there and is no drill report, so it is left alone; name another with --html FILE\n"
+        "error: adieu-demo.html exists and is not a drill report, so it is left alone; name another with --html FILE\n"
     );
     assert_eq!(fs::read(&path).expect("there"), b"my thesis");
 }
@@ -90,7 +90,7 @@ fn a_place_that_cannot_be_written_is_said_before_the_drill() {
     assert_eq!(err(&output), "error: cannot write .: it is a directory\n");
 }
 
-/// In a terminal, with the service up and a check under way, somebody types Ctrl-C.
+/// Ctrl-C in a terminal, with the service up and a check running.
 #[test]
 fn ctrl_c_leaves_no_service_behind() {
     let directory = TempDir::new().expect("a directory");

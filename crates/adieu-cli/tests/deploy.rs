@@ -105,7 +105,7 @@ fn the_command_lines_are_understood() {
             .collect();
         let mut command = Command::new(env!("CARGO_BIN_EXE_adieu"));
         command.arg("run").args(options).args(["--", "true"]);
-        // In a container nobody sees how long it is waited for, unless it is told.
+        // In a container the platform timeout cannot be seen, unless a variable says it.
         match name {
             "Dockerfile" => drop(command.env("container", "docker")),
             "compose.yaml" => {

@@ -22,7 +22,7 @@ fn health(words: &[&str]) -> (i32, String) {
     (status.code().expect("an exit code"), said)
 }
 
-/// Says this to whoever connects, and holds the connection until the peer lets go of it.
+/// Sends this to every client, and holds the connection until the peer lets go of it.
 fn server(says: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -171,7 +171,7 @@ fn nobody_there_is_one() {
 #[cfg(unix)]
 #[test]
 fn unix_sockets_are_asked_too() {
-    let folder = tempfile::TempDir::new().expect("a folder");
+    let folder = tempfile::TempDir::new().expect("a directory");
     let path = folder.path().join("admin.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
     thread::spawn(move || {

@@ -5,7 +5,7 @@ use std::fs;
 
 use tokio::task::spawn_blocking;
 
-/// Why an address cannot be used. Quotes nothing of it but what is no secret: the password is in there.
+/// Why an address cannot be used. The text quotes only the parts that are not secret, because an address contains a password.
 #[derive(Debug)]
 pub struct AddressError {
     /// What is wrong with it.

@@ -43,7 +43,7 @@ impl StoreError {
             Some(found) => format!("version {found} was found"),
             None => "something else was found".to_owned(),
         };
-        let what = format!("state `{key}` was saved by somebody else: {expected}, {found}");
+        let what = format!("state `{key}` was saved by another writer: {expected}, {found}");
         Self::new(StoreErrorKind::Conflict, what, None)
     }
 
@@ -51,8 +51,8 @@ impl StoreError {
     #[must_use]
     pub fn unknown(key: &str, conflict: Self) -> Self {
         let what = format!(
-            "it is not known whether state `{key}` was saved: an earlier try was not answered, and somebody else has \
-             saved since; load it again, and look"
+            "it is not known whether state `{key}` was saved: an earlier try was not answered, and another \
+             writer has saved since; load it again, and look"
         );
         Self::new(StoreErrorKind::Unknown, what, Some(Box::new(conflict)))
     }

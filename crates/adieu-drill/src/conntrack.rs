@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn a_table_is_full_near_its_limit_and_absent_without_tracking() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         assert_eq!(full(folder.path()), None);
         let write = |count: &str| {
             fs::write(folder.path().join("nf_conntrack_max"), "262144\n").expect("a file");
@@ -58,7 +58,7 @@ mod tests {
         use crate::report::Outcome;
         use crate::{Drill, Ready};
 
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         fs::write(folder.path().join("nf_conntrack_max"), "100").expect("a file");
         for (count, outcome) in [("1", Outcome::Failed), ("100", Outcome::Skipped)] {
             fs::write(folder.path().join("nf_conntrack_count"), count).expect("a file");

@@ -203,8 +203,8 @@ impl Drill {
         self
     }
 
-    /// Nobody else in this process starts others while the drill is held. Then whoever turns up below it comes from the
-    /// program, also a daemon that has left its group and its environment behind, and is ended with it. Not for a test
+    /// No other code in this process starts processes while the drill runs. Then every process that turns up below it
+    /// comes from the program, also a daemon that has left its group and its environment behind, and is ended with it. Not for a test
     /// beside others in one process.
     pub const fn alone(mut self) -> Self {
         self.launch.alone = true;
@@ -418,7 +418,7 @@ impl Drill {
             Some(Address::Tcp(address)) => {
                 Endpoint::parse_tcp(&placeholders.fill(address), self.tls)
             }
-            // Nobody is there, and nobody asks: the checks that would are skipped.
+            // No server listens there, and no client connects: the checks that would are skipped.
             None => Endpoint::parse_tcp(&placeholders.fill("127.0.0.1:{port}"), false),
         }
     }

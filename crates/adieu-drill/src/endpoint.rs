@@ -19,7 +19,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// With a sentence, if it is no such URL, or nobody has that name.
+    /// With a sentence, if it is not such a URL, or its host name has no address.
     pub(crate) fn parse_url(url: &str) -> Result<Self, String> {
         let (tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -61,9 +61,11 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// With a sentence, if it is none, or nobody has that name.
+    /// With a sentence, if it is not one, or its host name has no address.
     pub(crate) fn parse_tcp(text: &str, tls: bool) -> Result<Self, String> {
-        let unknown = |why: String| format!("`{text}` is no address as in 127.0.0.1:8080: {why}");
+        let unknown = |why: String| {
+            format!("invalid address `{text}`, expected one as in 127.0.0.1:8080: {why}")
+        };
         let found = text
             .to_socket_addrs()
             .map_err(|error| unknown(error.to_string()))?;
@@ -73,7 +75,7 @@ impl Endpoint {
             .iter()
             .find(|address| address.is_ipv4())
             .or(found.first());
-        let address = *address.ok_or_else(|| unknown("nobody has that name".to_owned()))?;
+        let address = *address.ok_or_else(|| unknown("the host name has no address".to_owned()))?;
         let mut target = Target::tcp(address);
         if tls {
             let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
@@ -115,7 +117,7 @@ impl Endpoint {
         self
     }
 
-    /// The same server, another path; or another server, if it is a whole URL. A method may stand before the path,
+    /// Another path on this server; or another server, if it is a whole URL. A method may stand before the path,
     /// and then the body of the drill goes with it: `POST /orders?ms=100`.
     ///
     /// # Errors
@@ -171,7 +173,9 @@ pub(crate) fn check_request(
     if let Some(method) = method
         && (method.is_empty() || !is_token(method))
     {
-        return Err(format!("`{method}` is no method as in GET or POST"));
+        return Err(format!(
+            "invalid method `{method}`, expected one as in GET or POST"
+        ));
     }
     Ok(())
 }
@@ -239,7 +243,7 @@ mod tests {
     fn what_is_no_url_is_said_without_its_secrets() {
         for (url, words) in [
             ("127.0.0.1:80", "is not a URL"),
-            ("http://127.0.0.1:http/", "is no address"),
+            ("http://127.0.0.1:http/", "invalid address"),
             ("http://me:secret@127.0.0.1/", "--header"),
         ] {
             let error = Endpoint::parse_url(url).expect_err(url);

@@ -91,8 +91,8 @@ impl ExpectedResponse {
         })
     }
 
-    /// The same where numbers are what was asked for, as how many bytes came: each digit counts that was the same
-    /// each time.
+    /// For responses whose numbers are what was asked for, as how many bytes came: a digit that was the same each time
+    /// counts.
     pub(crate) const fn counting_numbers(mut self) -> Self {
         self.numbers = Numbers::Count;
         self

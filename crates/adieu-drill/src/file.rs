@@ -17,7 +17,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Unwritable> {
     try_write(path, content, Readers::Owner).map_err(|error| Unwritable::new(path, error))
 }
 
-/// The same for a file that other programs pick up, as the step of a build server does that uploads reports: with the
+/// Writes a file that other programs pick up, as the step of a build server does that uploads reports: with the
 /// mode that the umask leaves, as a rule 0644.
 ///
 /// # Errors
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(names, 1, "nothing is left beside it");
     }
 
-    /// A file made in the same folder in the plainest way has the mode that the umask leaves.
+    /// A file made in the same directory in the plainest way has the mode that the umask leaves.
     #[cfg(unix)]
     #[test]
     fn a_file_for_others_has_the_mode_of_any_other_file() {

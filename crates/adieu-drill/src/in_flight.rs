@@ -1,4 +1,4 @@
-//! A request that is under way.
+//! A request in flight.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub(crate) struct Finished {
 }
 
 impl InFlight {
-    /// Connects and sends all of it. The connection may be kept afterwards, as far as the server is told.
+    /// Connects and sends all of it. The request does not ask the server to close the connection.
     pub(crate) async fn begin(endpoint: &Endpoint, request: &Request) -> Result<Self, WireError> {
         let began = Instant::now();
         let mut conn = RawConn::open(&endpoint.target()).await?;

@@ -165,7 +165,7 @@ fn sensible(drill: &Drill) -> Result<(), String> {
     Ok(())
 }
 
-/// The port of the drill's choice is told to both sides, or to none.
+/// The port that the drill chooses is given to both sides, or to none.
 fn same_port(drill: &Drill, address: &str) -> Result<(), String> {
     let env = drill.launch.env.iter().map(|(_, value)| value);
     let told = drill
@@ -297,8 +297,8 @@ mod tests {
                 drill().http("http://127.0.0.1:{port}/a b"),
                 "--http: the path has",
             ),
-            (drill().method("B AD"), "`B AD` is no method"),
-            (drill().method(""), "is no method"),
+            (drill().method("B AD"), "invalid method `B AD`"),
+            (drill().method(""), "invalid method"),
         ] {
             let said = refusal(&drill);
             assert!(said.contains(words), "{said}");

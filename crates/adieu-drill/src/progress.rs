@@ -39,7 +39,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Hears of events. Called from the drill's own tasks: be quick, and never block.
+/// Receives events. Called from the drill's own tasks: be quick, and never block.
 pub trait Progress: Send + Sync {
     /// Something happened.
     fn on(&self, event: Event<'_>);

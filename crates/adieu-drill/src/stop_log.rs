@@ -57,7 +57,7 @@ impl LoadKind {
         match self {
             Self::Nobody => "while idle",
             Self::Load => "under load",
-            Self::Work => "with work in hand",
+            Self::Work => "with work in flight",
             Self::Hold => "with a client that holds it",
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn complete(mut stop: StopTimeline) -> StopTimeline {
         |bar: &&Bar| matches!(bar.fate, Fate::Answered | Fate::ServerError | Fate::Retry);
     let answers = stop.requests.iter().filter(after).filter(answered);
     add(answers.map(|bar| bar.end_us).max(), MarkKind::LastResponse);
-    // Nobody listens for a process that is gone, however late that was tried.
+    // The listener of a process that is gone is closed, however late that was tried.
     if let Some(exit) = stop.at(MarkKind::Exit) {
         let closed = |mark: &&mut Mark| mark.kind == MarkKind::ListenerClosed;
         for mark in stop.marks.iter_mut().filter(closed) {

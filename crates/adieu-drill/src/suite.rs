@@ -118,7 +118,7 @@ async fn run(drill: &Drill) -> Result<Report, DrillError> {
     Ok(report)
 }
 
-/// A fixed port is free before the program is there, or it is somebody else who answers.
+/// A fixed port is free before the program is there, or another program answers.
 async fn unoccupied(drill: &Drill) -> Result<(), DrillError> {
     let fixed = |address: &Address| !address.text().contains(Placeholders::PORT);
     if !drill.address.as_ref().is_some_and(fixed) {

@@ -35,7 +35,7 @@ pub(crate) fn has_break() -> bool {
 }
 
 /// With which flags a program is started that is to get Ctrl-Break: it must lead a group if that comes over the
-/// console, or everybody there would get it.
+/// console, or every process there would get it.
 pub(crate) fn flags() -> u32 {
     if has_break() {
         CREATE_NEW_PROCESS_GROUP
@@ -49,7 +49,7 @@ pub(crate) fn send_break(pid: u32) -> io::Result<()> {
     if !has_break() {
         return call_handlers(pid);
     }
-    // SAFETY: the call takes two integers. A group of 0 would be everybody, and is not asked for.
+    // SAFETY: the call takes two integers. A group of 0 would be every process, and is not asked for.
     let sent = pid != 0 && unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, pid) } != 0;
     if sent {
         Ok(())
@@ -101,7 +101,7 @@ fn call_handlers(pid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// A job, which ends whoever is in it when it is dropped.
+/// A job, which ends the processes in it when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Job(OwnedHandle);
 
@@ -130,8 +130,8 @@ impl Job {
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         let size = u32::try_from(size_of_val(&limits)).unwrap_or(0);
-        // SAFETY: the job is open, and the pointer is to a live structure of the class and size given. A handle that
-        // is no process is an error, and seen.
+        // SAFETY: the job is open, and the pointer is to a live structure of the class and size given. A handle of
+        // something other than a process is an error, which is returned.
         let done = unsafe {
             SetInformationJobObject(
                 job.as_raw_handle(),

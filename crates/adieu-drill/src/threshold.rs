@@ -17,20 +17,21 @@ pub(crate) enum Threshold {
 }
 
 impl Threshold {
-    /// The same kind of demand with another value.
+    /// A threshold of this kind with another value.
     pub(crate) fn set(&self, text: &str) -> Result<Self, String> {
         Ok(match self {
             Self::Time(_) => Self::Time(duration(text)?),
             Self::AtLeast(_) => Self::AtLeast(duration(text)?),
             Self::Count(_, of) => {
                 let count = text.trim().parse();
-                Self::Count(count.map_err(|_| format!("`{text}` is no number"))?, of)
+                Self::Count(count.map_err(|_| format!("`{text}` is not a number"))?, of)
             }
             Self::Codes(_) => {
                 let codes = text.split(',').map(|code| code.trim().parse());
                 let codes: Result<Vec<u8>, _> = codes.collect();
                 Self::Codes(
-                    codes.map_err(|_| format!("`{text}` is no list of exit codes as in 0,143"))?,
+                    codes
+                        .map_err(|_| format!("`{text}` is not a list of exit codes as in 0,143"))?,
                 )
             }
         })

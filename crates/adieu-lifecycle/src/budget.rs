@@ -105,7 +105,7 @@ impl Budget {
         }
     }
 
-    /// What is left when somebody is in a hurry: no announcement, no drain, short slices for the rest, and
+    /// The budget after a second stop signal: no announcement, no drain, short slices for the rest, and
     /// no limit later than it was.
     pub(super) fn hurried(&self, now: Time, grace: Duration) -> Self {
         let grace = grace.min(self.end().saturating_sub(now));
@@ -126,7 +126,7 @@ impl Budget {
     }
 
     /// What is left when `phase` begins at `now`. If that is later than it should be, because a busy machine wakes
-    /// nobody in time, the phases to come share it.
+    /// the service late, the phases to come share it.
     pub(super) fn entered(&self, phase: Phase, now: Time) -> Self {
         match phase {
             // The drain has all that the later ones are not promised.
@@ -199,7 +199,7 @@ impl Budget {
     }
 }
 
-/// Turns inside a phase: half of the time is there for whoever needs it, the other half is kept back in
+/// Turns inside a phase: half of the time is there for any part that needs it, the other half is kept back in
 /// equal reserves, so that even when every part hangs each one after it still has a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(super) struct Turns {
@@ -222,7 +222,7 @@ impl Turns {
         }
     }
 
-    /// The same turns in less time. Everything from `now` on shrinks alike, so that no turn ends later than
+    /// These turns in less time. Everything from `now` on shrinks alike, so that no turn ends later than
     /// it would have and none is lost.
     pub(super) fn squeezed(&self, now: Time, limit: Time) -> Self {
         let before = self.limit.saturating_sub(now).as_nanos();

@@ -1,4 +1,4 @@
-//! What the machine is told, and what it says to do.
+//! The events that the machine takes, and the actions that it returns.
 
 use super::state::{Cause, ComponentId, Exit, Outcome, Phase, Role, StopSignal, Time};
 
@@ -14,10 +14,10 @@ pub enum Event {
     Ended(ComponentId, End),
     /// `setup` ended.
     SetupEnded(End),
-    /// Somebody asks for the stop.
+    /// A signal, the service's own code or its platform asks for the stop.
     Stop(Cause),
-    /// Whoever runs the process ends it soon: this long is left, counted from now. Told before the stop that it
-    /// belongs to, or while one is under way.
+    /// The platform will kill the process this long from now. Sent before the stop that it belongs to, or while one is
+    /// in progress.
     Within(Time),
     /// A second signal: no more waiting.
     Hurry(StopSignal),
@@ -27,9 +27,9 @@ pub enum Event {
     Idle,
     /// No work can be started any more. Says whether work that is not a part was cut, or failed.
     Sealed {
-        /// Work that is no part of its own was cancelled or abandoned.
+        /// Work that is not a component of its own was cancelled or abandoned.
         cut: bool,
-        /// Work that is no part of its own failed.
+        /// Work that is not a component of its own failed.
         failed: bool,
     },
     /// Time has passed.
@@ -58,7 +58,7 @@ pub enum Action {
     Begin(Cause),
     /// A phase begins; it must be over by this time.
     Enter(Phase, Time),
-    /// Drop the set-up in progress.
+    /// Drop the setup in progress.
     CancelSetup,
     /// Tell all work to stop; at this time it will be cancelled.
     RequestStop(Time),

@@ -161,7 +161,7 @@ impl Machine {
         let Some(outcome) = part.outcome(end) else {
             return;
         };
-        // An opening that was given up for the stop is no work cut short.
+        // An opening that was given up for the stop does not count as work cut short.
         self.cut |= outcome == Outcome::Cancelled && part.status != Status::Opening;
         self.failed |= outcome == Outcome::Failed;
         self.settle(id, outcome, todo);
@@ -192,14 +192,14 @@ impl Machine {
         if self.state > State::Running {
             return;
         }
-        // Nobody was ever sent here, so nobody has to be given time to go elsewhere.
+        // Without readiness no load balancer has sent clients here, so none needs time to send them elsewhere.
         let was_ready = self.state == State::Running;
         let mut demand = demand(self.terms, self.parts.values().map(|part| part.role));
-        // Nor if another process serves them already, or nobody is left to serve them.
+        // Nor if another process serves them already, or all work here has ended.
         if !was_ready || matches!(cause, Cause::HandedOver(_)) || self.all_work_ended() {
             demand.lame_duck = Time::ZERO;
         }
-        // What it still opens before it hears of the stop will have to be closed as well.
+        // What setup still opens before it is cancelled has to be closed as well.
         demand.resources |= self.setup_running;
         self.budget = Budget::divide(now, self.terms.grace, demand);
         self.lame_until = (now + demand.lame_duck).min(self.budget.limit(Phase::Announce));
@@ -390,7 +390,7 @@ impl Machine {
         self.idle && !self.setup_running
     }
 
-    /// What is no part is told of by `Event::Sealed`, except for `setup`.
+    /// Work that is not a part, except for `setup`, is reported by `Event::Sealed`.
     fn abandon_work(&mut self, order: Action, todo: &mut Vec<Action>) {
         todo.push(order);
         let alive: Vec<_> = self.live(Role::Work).collect();
@@ -473,7 +473,7 @@ impl Machine {
                 .chain([self.budget.limit(Phase::Drain)])
                 .min(),
             State::CancelWork => Some(self.turns.deadline(self.waiting(Moment::Cleanup))),
-            // The answer to `Action::Seal` depends on nobody's code, so no time is set for it.
+            // The answer to `Action::Seal` does not depend on a user's code, so no time is set for it.
             State::CancelSeal => (!self.sealing).then(|| self.budget.limit(Phase::Cancel)),
             State::CancelHooks | State::Release | State::Save => self.closing().map(|(_, by)| by),
         };

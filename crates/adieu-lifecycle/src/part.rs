@@ -16,7 +16,7 @@ pub(super) struct Part {
     pub(super) role: Role,
     pub(super) limit: Option<Time>,
     pub(super) status: Status,
-    /// Work whose own limit was reached and that was told so.
+    /// The work's own limit was reached, and its task was notified.
     pub(super) told: bool,
 }
 

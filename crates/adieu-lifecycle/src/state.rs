@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time since the service was created. The machine has no clock: it is told.
+/// Time since the service was created. The machine has no clock: the driver passes the time in.
 pub type Time = Duration;
 
 /// The number of a part, in the order of registration. Stop order is the reverse.
@@ -14,7 +14,7 @@ pub struct ComponentId(pub u32);
 /// The phases of a stop, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Not ready any more; for the lame-duck time everything goes on as before.
+    /// Not ready any more; for the lame-duck period everything still serves.
     Announce,
     /// Intake has stopped, work in flight finishes.
     Drain,
@@ -55,12 +55,12 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A signal that asks for the end. Numbers stay at the door; this is what travels.
+/// A signal that asks for the end. By name: only the operating system's side knows the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopSignal {
     /// SIGTERM: an orchestrator or an operator asks.
     Terminate,
-    /// SIGINT: somebody at a keyboard asks.
+    /// SIGINT: a user at a keyboard asks.
     Interrupt,
     /// SIGHUP with nothing to reload: the terminal is gone, or an operator asks.
     Hangup,
@@ -101,8 +101,8 @@ impl StopSignal {
         }
     }
 
-    /// After how long whoever sent it ends the process, unless configured otherwise; `None` where that does not
-    /// depend on the signal.
+    /// After how long its sender kills the process, unless configured otherwise; `None` where that does not depend on the
+    /// signal.
     #[must_use]
     pub const fn kills_after(self) -> Option<Duration> {
         match self {
@@ -227,7 +227,7 @@ impl Role {
 pub enum Exit {
     /// 0: everything finished and closed.
     Clean,
-    /// 1: set-up or a part failed; a close that fails counts.
+    /// 1: setup or a part failed; a close that fails counts.
     Failed,
     /// 2: usage or configuration.
     Usage,

@@ -10,7 +10,7 @@ use super::state::{Moment, Role, Time};
 pub struct Terms {
     /// The whole budget, from the first request to stop to the end.
     pub grace: Duration,
-    /// How long to go on as before after readiness went off.
+    /// The lame-duck period: how long to go on serving after readiness turned off.
     pub lame_duck: Duration,
     /// The budget for cancelling and closing once a second signal cut the drain short.
     pub hurry: Duration,

@@ -31,7 +31,7 @@ pub enum Layer {
 pub enum RetryOn {
     /// The instance refused the connection.
     Refused,
-    /// The instance had closed the kept connection on which the request was sent.
+    /// The instance had closed the keep-alive connection on which the request was sent.
     Reused,
     /// Any connection broke before a byte of the response.
     Reset,

@@ -17,7 +17,7 @@ use crate::target::Target;
 /// What all clients of a load share.
 pub(crate) struct Shared {
     answers: AtomicU64,
-    /// The smallest number anybody waits for.
+    /// The smallest number that a caller waits for.
     wanted: AtomicU64,
     reached: Notify,
     /// How many were opened or tried.
@@ -37,7 +37,7 @@ impl Default for Shared {
 
 impl Shared {
     // Both sides write one word and then read the other's. In one total order at least one of them sees what
-    // the other wrote, so that nobody waits for an answer that was counted already.
+    // the other wrote, so that no waiter misses an answer that was counted already.
     pub(crate) fn note_answer(&self) {
         let answers = self.answers.fetch_add(1, SeqCst) + 1;
         if answers >= self.wanted.load(SeqCst) {

@@ -238,7 +238,7 @@ mod tests {
     const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
-    /// One is answered after the hints, the other hears nothing more, and then nobody listens.
+    /// One client gets its answer after the hints, the other gets nothing more, and then the listener is gone.
     #[tokio::test]
     async fn hints_are_no_answer() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -21,7 +21,7 @@ pub(crate) fn accept_any() -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// Whoever shows the certificate must have its key; who that is does not matter.
+/// The server must have the key of the certificate that it shows; its name is not verified.
 #[derive(Debug)]
 struct AcceptAnyCert(Arc<CryptoProvider>);
 

@@ -4,8 +4,8 @@
 //! own, so that of every request it is known whether it was sent whole and whether its answer came back whole.
 //!
 //! **Lost** is a request that was sent whole on an open connection and got no whole answer. A connection that is
-//! refused is no loss, and neither is an answer that tells the client to try again elsewhere; both are counted
-//! apart.
+//! refused is not counted as lost, nor is an answer that tells the client to try again elsewhere; both have counts
+//! of their own.
 //!
 //! ```no_run
 //! # async fn stop_the_server() {}

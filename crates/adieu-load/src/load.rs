@@ -1,4 +1,4 @@
-//! A load about to start, and one under way.
+//! A load that is being configured, and a running one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,7 +155,7 @@ impl Load {
     }
 }
 
-/// A load under way. Dropping it ends all clients at once.
+/// A running load. Dropping it ends all clients at once.
 #[must_use = "a load that is dropped ends"]
 pub struct Running {
     clients: JoinSet<Tally>,

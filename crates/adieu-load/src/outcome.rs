@@ -12,7 +12,7 @@ pub enum Outcome {
     /// The server said that it did not and will not handle it: 408, a stream above the last one of a GOAWAY,
     /// or a goodbye in the place of an echo. The client may send it again elsewhere.
     Retry,
-    /// There was nobody to connect to.
+    /// No process listened on the address.
     Refused,
     /// The connection broke before the request was sent whole.
     Unsent,

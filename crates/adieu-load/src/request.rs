@@ -30,7 +30,7 @@ impl Request {
         }
     }
 
-    /// The same for another path.
+    /// This request for another path.
     #[must_use]
     pub fn at(&self, path: impl Into<String>) -> Self {
         Self {

@@ -138,7 +138,7 @@ impl SteadyLoad {
         self
     }
 
-    /// Starts on the present tokio runtime, and goes on until it is told to end.
+    /// Starts on the present tokio runtime, and goes on until [`SteadyRunning::end`] is called.
     pub fn start(self) -> SteadyRunning {
         let (end, ending) = watch::channel(false);
         let (say, state) = watch::channel(State::new());
@@ -172,7 +172,7 @@ impl SteadyLoad {
     }
 }
 
-/// A load under way. Dropped, it ends at once.
+/// A running load. Dropped, it ends at once.
 #[must_use = "a load that is dropped ends"]
 pub struct SteadyRunning {
     clients: JoinSet<Vec<NumberedRequest>>,
@@ -431,7 +431,7 @@ async fn open_loop(
     ledger.close()
 }
 
-/// Begins so many a second until it is told to end, and hands over each when it is done. Dropped before its end, what is open
+/// Begins so many a second until `ending` says so, and hands over each when it is done. Dropped before its end, what is open
 /// is closed.
 pub(crate) async fn on_schedule<T: Send + 'static, F>(
     rate: f64,

@@ -124,8 +124,8 @@ impl Target {
         self
     }
 
-    /// Connects. An error of [`io::ErrorKind::ConnectionRefused`] says that nobody is there; any other, that
-    /// somebody was. Dropped before its end, nothing stays open.
+    /// Connects. An error of [`io::ErrorKind::ConnectionRefused`] says that no process listens; any other, that
+    /// one had accepted. Dropped before its end, nothing stays open.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl Target {
         Ok(connection)
     }
 
-    /// The same, with the address of this end if it is TCP: by it the kernel's tables name the connection.
+    /// As [`connect`](Self::connect), and returns the address of this end if it is TCP: by it the kernel's tables name the connection.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Target {
             Some(settings) => {
                 let connector = TlsConnector::from(Arc::clone(&settings.config));
                 let secured = connector.connect(settings.name.clone(), stream).await;
-                // Whatever the handshake failed of, somebody had accepted.
+                // Whatever the handshake failed of, a process had accepted.
                 secured
                     .map(|stream| Box::new(stream) as Connection)
                     .map_err(io::Error::other)

@@ -208,7 +208,7 @@ impl Store for NatsStore {
         entry: &'a Entry,
     ) -> StoreFuture<'a, Version> {
         Box::pin(async move {
-            let refuse = |error| StoreError::refused(format!("state `{key}` is no JSON"), error);
+            let refuse = |error| StoreError::refused(format!("state `{key}` is not JSON"), error);
             let kept = StoredValue {
                 format: entry.format,
                 stamp: entry.stamp,

@@ -200,7 +200,7 @@ impl PostgresQueue {
         }
     }
 
-    /// How long a job belongs to a worker that is not heard of any more; 30 s if left out.
+    /// How long a job belongs to a worker that has stopped renewing it; 30 s if left out.
     #[must_use]
     pub const fn lease_of(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -291,7 +291,7 @@ fn columns(jobs: &[PostgresReceipt]) -> (Vec<i64>, Vec<i64>) {
     jobs.iter().map(|job| (job.id, job.holder)).unzip()
 }
 
-/// Names a fetch, unlike any other of any process. Zero is no holder.
+/// Names a fetch, unlike any other of any process. Zero means that no fetch holds it.
 fn holder() -> i64 {
     use std::hash::{BuildHasher, RandomState};
     // The hasher's keys are random and differ each time.

@@ -150,7 +150,7 @@ impl ChildProcess {
     pub async fn end(mut self) -> io::Result<ProcessEnd> {
         let status = self.child.wait().await?;
         let took = self.asked.map(|asked| asked.elapsed());
-        // Until nobody has it open any more.
+        // Until no process has it open any more.
         while self.errors.changed().await.is_ok() {}
         let errors = self.errors.borrow().clone();
         Ok(ProcessEnd {

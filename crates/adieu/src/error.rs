@@ -139,7 +139,7 @@ impl Error {
             ErrorKind::Duplicate { .. } | ErrorKind::Config { .. } | ErrorKind::NestedRuntime => {
                 true
             }
-            // What is no address at all.
+            // Text that is not an address.
             #[cfg(feature = "net")]
             ErrorKind::Listen { cause, .. } => cause.kind() == std::io::ErrorKind::InvalidInput,
             _ => false,

@@ -1,4 +1,4 @@
-//! gRPC on the same part as everything else: a stream of the server under way at the stop is delivered whole,
+//! gRPC on the same part as everything else: a stream of the server in flight at the stop is delivered whole,
 //! with its status.
 #![cfg(all(feature = "axum", unix))]
 

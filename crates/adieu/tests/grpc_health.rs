@@ -166,7 +166,7 @@ async fn a_check_tells_of_readiness() {
     .await;
 }
 
-/// Nothing here waits for a time of five seconds: the stop itself is what a watching client hears of.
+/// Nothing here waits for a time of five seconds: a watching client gets the stop itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_hears_of_the_stop_when_it_begins_and_ends_with_it() {
     let passes = Arc::new(AtomicBool::new(true));

@@ -69,7 +69,7 @@ async fn a_stale_socket_file_is_replaced_and_the_new_one_removed_at_the_end() {
     assert!(
         report
             .to_json()
-            .contains("socket file removed, queue emptied, closed")
+            .contains("socket file removed, accept queue drained, listener closed")
     );
 }
 
@@ -95,7 +95,7 @@ async fn a_file_that_is_no_socket_is_left_alone() {
     let report = serve(path.clone(), |_| {}).await;
     assert_eq!(report.exit_code(), 1, "{report}");
     let text = report.to_string();
-    assert!(text.contains("no socket"), "{text}");
+    assert!(text.contains("is not a socket"), "{text}");
     assert_eq!(std::fs::read(&path).expect("it is there"), b"orders");
 }
 
@@ -136,7 +136,7 @@ async fn a_port_that_is_taken_is_an_error_that_names_it_and_its_holder() {
     );
 }
 
-/// Two services may bind one port, and the first to listen has it: the other is told as much as if it could not bind.
+/// Two services may bind one port, and the first to listen has it: the other gets the error as if it could not bind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_that_is_taken_after_setup_is_the_same_error() {
     let mut others = None;
@@ -159,7 +159,7 @@ async fn a_port_that_is_taken_after_setup_is_the_same_error() {
     assert!(failure.contains(&holder), "{failure}");
 }
 
-/// What is no address is a mistake in the configuration, and not the world's; either way it says what to do.
+/// An invalid address is an error of the configuration (exit code 2); the message says what to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_cannot_be_says_what_to_do() {
     let long = format!("unix:/tmp/{}", "x".repeat(200));
@@ -224,7 +224,7 @@ async fn a_service_that_starts_keeps_its_socket_file() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Somebody has removed the file, and another service has put its own there.
+/// The file was removed, and another service has put its own there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_socket_file_of_another_service_is_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -235,7 +235,7 @@ async fn the_socket_file_of_another_service_is_left_alone() {
         ask(path);
         std::fs::remove_file(path).expect("it is there");
         let other = std::os::unix::net::UnixListener::bind(path).expect("a socket");
-        *their.lock().expect("nobody panics with it") = Some(other);
+        *their.lock().expect("no thread panics with it") = Some(other);
     })
     .await;
     assert_eq!(report.exit_code(), 0, "{report}");
@@ -271,7 +271,7 @@ async fn links_are_not_followed() {
         assert!(!victim.exists(), "{link}");
         std::fs::remove_file(directory.path().join(link)).expect("it is there");
     }
-    // A socket of somebody else that nobody answers on, by another name.
+    // A socket of another program without a listener, by another name.
     drop(std::os::unix::net::UnixListener::bind(&victim).expect("a socket"));
     let path = directory.path().join("web.sock");
     std::os::unix::fs::symlink(&victim, &path).expect("a link");

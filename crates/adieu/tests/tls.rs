@@ -193,7 +193,7 @@ async fn a_clients_certificate_is_asked_for_and_handlers_see_it() {
         assert_eq!(certificates, [&theirs.certificate[..]]);
         assert_eq!(tls.server_name(), Some("localhost"));
         assert_eq!(tls.alpn_protocol(), Some(&b"http/1.1"[..]));
-        // With TLS 1.3 the client hears of it when it reads.
+        // With TLS 1.3 the client sees it when it reads.
         let stream = connect(address, &authority.client(None), "localhost", b"").await;
         let refused = match stream {
             Ok(mut stream) => ask(&mut stream).await.map(drop),

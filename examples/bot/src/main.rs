@@ -1,4 +1,4 @@
-//! A Telegram-style bot: it says back what it is told.
+//! A Telegram-style bot: it sends every message back.
 //!
 //! `getUpdates` is a long poll with an offset. The offset is on disk, and moves only after a message was answered, so
 //! a bot that is stopped in the middle of a busy chat loses nothing and repeats nothing.
@@ -26,7 +26,7 @@ struct Options {
     // From the environment, so that it is in no list of processes.
     #[arg(long, value_name = "URL", env = "BOT_API", hide_env_values = true)]
     api: String,
-    /// The folder that keeps the offset; made if there is none
+    /// The directory that keeps the offset; made if there is none
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
     /// How long the API may hold a poll, in seconds
@@ -91,7 +91,7 @@ async fn setup(app: &mut App, options: Options, address: Address) -> adieu::Resu
         move |(id, message): (i64, Option<Message>)| {
             let api = Arc::clone(&answer);
             async move {
-                // What is no text is seen, and passed over.
+                // A message without text is confirmed, and not answered.
                 if let Some(message) = message.filter(|message| message.text.is_some()) {
                     api.echo(&message).await?;
                 }

@@ -1,4 +1,4 @@
-//! A line echo server that says goodbye to everybody when it stops.
+//! A line echo server that says goodbye to every client when it stops.
 //!
 //! The handler knows nothing of the stop: when it comes, what the client has sent is read to its end, and then
 //! reading ends as if the client had hung up.
@@ -45,7 +45,7 @@ fn main() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // tracing would report it with eprintln!, which panics if standard error is closed.
         .log_internal_errors(false)
         .init();
     let mut service = adieu::service("echo");
@@ -62,7 +62,7 @@ fn main() -> adieu::Report {
             listen = listen.tls(certificate, key);
         }
         let listener = listen.await?.on_listening(|address| {
-            // Not println!, which panics when nobody reads it.
+            // Not println!, which panics if standard output is closed.
             let _ = writeln!(io::stdout(), "listening on {address}");
         });
         let server = app
@@ -80,7 +80,7 @@ async fn echo(conn: Conn) -> io::Result<()> {
     let mut conn = BufReader::new(conn);
     let mut line = Vec::new();
     loop {
-        // A byte more than the longest line and its end: whoever fills that has no end in sight.
+        // A byte more than the longest line and its end: a client that fills it sends a line that is too long.
         let mut bounded = (&mut conn).take(LONGEST as u64 + 2);
         bounded.read_until(b'\n', &mut line).await?;
         let Some(text) = line.strip_suffix(b"\n") else {

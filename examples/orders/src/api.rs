@@ -47,9 +47,9 @@ async fn create(
     let delay = Duration::from_millis(delay.ms);
     let order = shop.store.create(order.item, delay).await?;
     if let Some(url) = &shop.notify {
-        // The order is safe whether they hear of it or not.
+        // The order is safe even if the notification fails.
         if let Err(error) = shop.client.post(url).json(&order).send().await {
-            warn!("order {}: nobody was told: {error}", order.id);
+            warn!("order {}: the notification failed: {error}", order.id);
         }
     }
     Ok((StatusCode::CREATED, Json(order)))
@@ -62,10 +62,10 @@ async fn list(State(shop): State<Shop>) -> Result<Json<Vec<Order>>, Problem> {
 /// The bug that hangs other services at the stop, on demand.
 async fn hold(State(shop): State<Shop>) -> Result<&'static str, Problem> {
     shop.store.hold().await?;
-    Ok("held for ever\n")
+    Ok("held forever\n")
 }
 
-/// The database did not do what it should; the client is told no more than that.
+/// The database did not do what it should; the client sees no more than that.
 struct Problem(sqlx::Error);
 
 impl From<sqlx::Error> for Problem {

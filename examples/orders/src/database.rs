@@ -44,8 +44,8 @@ impl Database {
         }
     }
 
-    /// How a transaction that writes begins. SQLite has one writer at a time: whoever asks for the lock at once waits
-    /// for it, and whoever asks after a read may be refused without waiting.
+    /// How a transaction that writes begins. SQLite has one writer at a time: a transaction that asks for the lock at once
+    /// waits for it, and one that asks after a read may be refused without waiting.
     pub(crate) fn begin(&self) -> &'static str {
         if self.is_sqlite() {
             "BEGIN IMMEDIATE"

@@ -1,5 +1,5 @@
 //! Orders over HTTP, kept in a database. What is being written when the stop comes is written; then the client
-//! closes, then the pool. A connection that somebody never gives back cannot hold the exit.
+//! closes, then the pool. A connection that a handler never gives back cannot hold the exit.
 //!
 //! ```text
 //! example-orders &
@@ -52,7 +52,7 @@ fn main() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // tracing would report it with eprintln!, which panics if standard error is closed.
         .log_internal_errors(false)
         .init();
     let mut service = adieu::service("orders");
@@ -97,7 +97,7 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
 
     let listener = app.listen("api", options.listen).await?;
     let listener = listener.on_listening(|address| {
-        // Not println!, which panics when nobody reads it.
+        // Not println!, which panics if standard output is closed.
         let _ = writeln!(io::stdout(), "listening on {address}");
     });
     let shop = Shop {
@@ -111,7 +111,7 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
 
 /// One client for the whole program: it keeps its connections and reuses them.
 fn open_client() -> reqwest::Result<reqwest::Client> {
-    // An error says that somebody has chosen before us.
+    // An error says that a provider was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .timeout(Duration::from_secs(2))

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // tracing would report it with eprintln!, which panics if standard error is closed.
         .log_internal_errors(false)
         .init();
 

@@ -23,7 +23,7 @@ struct Options {
     /// How long a stop may take, as in 200ms or 2s
     #[arg(long, value_parser = adieu::parse_duration)]
     grace: Option<Duration>,
-    /// How long to go on as before once stopping was announced
+    /// How long to go on serving once readiness is off
     #[arg(long, value_parser = adieu::parse_duration)]
     lame_duck: Option<Duration>,
     /// How long to take before being ready, as one does that warms its caches
@@ -51,7 +51,7 @@ fn main() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // tracing would report it with eprintln!, which panics if standard error is closed.
         .log_internal_errors(false)
         .init();
     let mut service = adieu::service("web");
@@ -91,7 +91,7 @@ fn main() -> adieu::Report {
             app.stop().sleep(warm_up).await;
         }
         let listener = listener.on_listening(|address| {
-            // Not println!, which panics when nobody reads it.
+            // Not println!, which panics if standard output is closed.
             let _ = writeln!(io::stdout(), "listening on {address}");
         });
         app.http(listener, routes::router(motd));

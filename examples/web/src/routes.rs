@@ -1,4 +1,4 @@
-//! The routes, each a kind of answer that a stop must end well.
+//! The routes, each a kind of response that a shutdown must not cut.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn slow(Query(Millis { ms }): Query<Millis>) -> String {
     format!("slept {ms} ms\n")
 }
 
-/// Ten chunks, 100 ms apart: under way when the stop comes, they still all arrive.
+/// Ten chunks, 100 ms apart: if the stop comes in between, they still all arrive.
 async fn chunks() -> Body {
     Body::from_stream(stream::unfold(0, async |number| {
         if number == 10 {
@@ -56,7 +56,7 @@ async fn chunks() -> Body {
     }))
 }
 
-/// Eight megabytes: more than fits into the buffers on the way, so that a slow reader has it under way for long.
+/// Eight megabytes: more than fits into the buffers on the way, so that a slow reader keeps it in flight for long.
 async fn large() -> impl IntoResponse {
     const LINE: &[u8; 64] = b"an answer that is larger than the buffers between two processes\n";
     const PIECE: usize = 1 << 16;

@@ -124,7 +124,7 @@ fn finish(mut stream: TcpStream) -> (u16, String) {
     (status.expect("a status"), body.to_owned())
 }
 
-/// The lame duck still serves, but says at once that nobody is to be sent to it; it is not to be killed either.
+/// The lame duck still serves, but says at once that no client is to be sent to it; it is not to be killed either.
 #[test]
 fn a_lame_duck_is_live_and_not_ready_and_serves() {
     let web = Web::start(&["--grace", "20s", "--lame-duck", "3s"]);

@@ -2,7 +2,7 @@
 //!
 //! It says `resumed N` when it starts, with the number of the last batch that is done (0 on the first start), and
 //! `processed N` when batch N is done and saved. Stop it with Ctrl-C, with SIGTERM or with SIGKILL, start it again:
-//! the numbers go on where they were. What it knows is in `importer.json` in its folder, under `value`.
+//! the numbers go on where they were. What it knows is in `importer.json` in its directory, under `value`.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use tracing_subscriber::EnvFilter;
 #[derive(Parser)]
 #[command(name = "example-worker")]
 struct Flags {
-    /// The folder that the state is kept in; made if there is none
+    /// The directory that the state is kept in; made if there is none
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
     /// How long one batch takes, in milliseconds
@@ -27,7 +27,7 @@ struct Flags {
     /// The whole time a stop may take, like 20s
     #[arg(long, value_name = "D", value_parser = adieu::parse_duration)]
     grace: Option<Duration>,
-    /// How long to wait for another process to let go of the folder, as the one that hands over to this one
+    /// How long to wait for another process to let go of the directory, as the one that hands over to this one
     /// (SIGUSR2) does; not at all if left out
     #[arg(long, value_name = "D", value_parser = adieu::parse_duration)]
     wait: Option<Duration>,
@@ -108,7 +108,7 @@ mod tests {
     /// Stopped at any await point, the state is whole and counts what it has done.
     #[test]
     fn no_batch_is_lost_wherever_the_stop_comes() {
-        let folder = tempfile::TempDir::new().expect("a folder");
+        let folder = tempfile::TempDir::new().expect("a directory");
         let state = folder.path().to_owned();
         let setup = async |app: &mut App| {
             let flags = Flags {

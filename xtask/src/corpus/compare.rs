@@ -38,7 +38,7 @@ const CONFIRMED: &[(&str, u64, &str, &str)] = &[
         "homeassistant/homeassistant/components/mqtt/config_flow.py",
         510,
         "ADP104",
-        "leaving the `with` block removes a folder tree",
+        "leaving the `with` block removes a directory tree",
     ),
     (
         "homeassistant/homeassistant/components/camera/__init__.py",
@@ -50,13 +50,13 @@ const CONFIRMED: &[(&str, u64, &str, &str)] = &[
         "homeassistant/homeassistant/helpers/template.py",
         673,
         "ADP110",
-        "a time-out is followed by the join of the thread that timed out",
+        "a timeout is followed by the join of the thread that timed out",
     ),
     (
         "homeassistant/homeassistant/components/ness_alarm/__init__.py",
         119,
         "ADP301",
-        "two tasks run for ever and nobody holds them",
+        "two tasks run forever and no code holds them",
     ),
 ];
 

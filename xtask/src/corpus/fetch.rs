@@ -9,7 +9,7 @@ use super::Failure;
 /// What the comparison needs.
 pub(crate) struct Corpus {
     pub(crate) folder: PathBuf,
-    /// Names of folders below.
+    /// Names of directories below.
     pub(crate) packages: Vec<String>,
     pub(crate) ruff: PathBuf,
     pub(crate) python: PathBuf,

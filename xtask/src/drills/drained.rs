@@ -5,7 +5,7 @@ use crate::checkout::Checkout;
 use crate::command;
 use crate::step::Failure;
 
-/// What the bench is told: the servers, ours first.
+/// The arguments of the bench: the servers, ours first.
 pub(crate) fn drained(checkout: &Checkout) -> Result<Vec<String>, Failure> {
     let words = ["build", "--release", "--package", "example-web"];
     command::run(&mut checkout.cargo(words))?;

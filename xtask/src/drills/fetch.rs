@@ -71,7 +71,7 @@ pub(super) fn python(checkout: &Checkout) -> Result<PathBuf, Failure> {
     Ok(venv.join("bin"))
 }
 
-/// Where cargo puts the peers in Rust, a folder for each profile.
+/// Where cargo puts the peers in Rust, a directory for each profile.
 pub(super) fn rust(checkout: &Checkout, profile: &str) -> Result<PathBuf, Failure> {
     let target = home(checkout)?.join("rust");
     let words = ["build", "--locked", "--profile", profile];

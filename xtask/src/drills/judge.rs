@@ -13,7 +13,7 @@ use super::peers::Peer;
 use crate::checkout::Checkout;
 use crate::step::Failure;
 
-/// The outer grace: shorter than the usual 30 s, because some peers use all of it, in every check.
+/// The platform timeout of the drill: shorter than the usual 30 s, because some peers use all of it, in every check.
 const GRACE: &str = "10s";
 
 /// A peer, and what came of each check.

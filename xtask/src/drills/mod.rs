@@ -2,7 +2,7 @@
 //!
 //! The peers are installed once into `target/drills`, from the lists beside this file and the lock file of
 //! `fixtures/peers/rust`. Where one fails a check and there is a reproduction without the drill in
-//! `fixtures/peers/repro`, that is run too, so that the table blames nobody for a mistake of ours.
+//! `fixtures/peers/repro`, that is run too, so that the table blames no server for a mistake of ours.
 //!
 //! `cargo xtask drills ours` does it with the examples of this project, and there a failure is one.
 
@@ -41,7 +41,7 @@ options:
 
 Needs python3 and Node; nginx is installed when we may. It takes some minutes for each.
 
-exit code: 0 the table is there, whoever failed; 1 it could not be made, or one of ours failed; 2 usage
+exit code: 0 the table is there, whichever server failed; 1 it could not be made, or one of ours failed; 2 usage
 ";
 
 #[derive(Debug, Default, PartialEq)]

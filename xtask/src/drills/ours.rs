@@ -31,12 +31,12 @@ pub(crate) fn drill(checkout: &Checkout, dev: bool, quick: bool) -> Result<(), F
     } else {
         drill.args(["--full", "--repeat", REPEAT]);
     }
-    // The file names them without a folder.
+    // The file names them without a directory.
     drill.env("PATH", first(programs)?);
     command::run(&mut drill)
 }
 
-/// The path to look for programs on, with this folder first.
+/// The path to look for programs on, with this directory first.
 fn first(folder: PathBuf) -> Result<std::ffi::OsString, Failure> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = [folder].into_iter().chain(env::split_paths(&path));

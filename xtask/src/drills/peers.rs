@@ -21,7 +21,7 @@ pub(crate) const NAMES: &[&str] = &[
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) version: String,
-    /// As it is told to the drill.
+    /// The options for the drill.
     pub(crate) options: Vec<&'static str>,
     /// The signal that it takes for a graceful stop.
     pub(crate) signal: &'static str,

@@ -23,7 +23,7 @@ pub(super) struct Program {
     pub(super) package: String,
     pub(super) target: String,
     pub(super) executable: PathBuf,
-    /// The folder of its package.
+    /// The directory of its package.
     pub(super) folder: PathBuf,
     /// Whether it has tests, or is what tests start.
     pub(super) has_tests: bool,
@@ -193,7 +193,7 @@ fn places(error: &Diagnostic) -> impl Iterator<Item = &Place> {
         .chain(error.children.iter().flat_map(|child| &child.spans))
 }
 
-/// The last words of the paths between backticks.
+/// The last segments of the paths between backticks.
 fn names_in(message: &str) -> Vec<String> {
     message
         .split('`')

@@ -3,7 +3,7 @@
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta, Token};
 
-/// Whether the item is compiled, and is no test.
+/// Whether the item is compiled, and is not a test.
 pub(super) fn is_shipped(attributes: &[Attribute]) -> bool {
     attributes.iter().all(|attribute| {
         let path = attribute.path();

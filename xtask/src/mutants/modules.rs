@@ -1,6 +1,6 @@
 //! The modules on which the promises rest.
 
-/// A name for `--module`, and what is in it: files, or folders that end in a slash, under the `src` of its crate.
+/// A name for `--module`, and what is in it: files, or directories that end in a slash, under the `src` of its crate.
 pub(super) struct Module {
     pub(super) name: &'static str,
     /// The sources of its crate.

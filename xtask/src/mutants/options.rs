@@ -70,7 +70,7 @@ pub(super) fn parse(words: &[&str]) -> Result<Wish, String> {
                 let text = value()?;
                 let seconds = text
                     .parse()
-                    .map_err(|_| format!("`{text}` is no number of seconds"))?;
+                    .map_err(|_| format!("`{text}` is not a number of seconds"))?;
                 options.budget = Duration::from_secs(seconds);
             }
             unknown => return Err(format!("`mutants` has no option `{unknown}`")),
@@ -83,7 +83,7 @@ fn shard(text: &str) -> Result<(u32, u32), String> {
     text.split_once('/')
         .and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)))
         .filter(|(k, n)| (1..=*n).contains(k))
-        .ok_or_else(|| format!("`{text}` is no shard: write 1/4 for the first of four"))
+        .ok_or_else(|| format!("`{text}` is not a shard: write 1/4 for the first of four"))
 }
 
 pub(super) fn help() -> String {

@@ -93,8 +93,8 @@ fn fetch(checkout: &Checkout, root: &Path) -> Result<(), Failure> {
     )?;
     let library = newest(&found).ok_or_else(|| {
         Failure::new(
-            "apt-cache knows no libstd-rust-web: the package lists are missing (`apt-get update`, as root), or this is \
-             no Debian that has it",
+            "apt-cache knows no libstd-rust-web: the package lists are missing (`apt-get update`, as root), or this \
+             Debian does not have it",
         )
     })?;
     let needs = ask("apt-cache", &["depends", &library])?;
@@ -112,7 +112,7 @@ fn fetch(checkout: &Checkout, root: &Path) -> Result<(), Failure> {
         .args(PACKAGES)
         .args([&*library, llvm]);
     command::run(&mut download)?;
-    // Complete or not there: whoever looks for it looks for the compiler.
+    // Complete or not there: the next run looks for the compiler in it.
     let unpacked = root.with_file_name("unpacking");
     if unpacked.exists() {
         fs::remove_dir_all(&unpacked)?;

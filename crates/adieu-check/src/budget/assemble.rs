@@ -136,7 +136,7 @@ impl<'a> Assembler<'a> {
         if let Some(program) = self.program(launch) {
             return Some(self.of_server(program, start));
         }
-        // A program that is told how long it may take, and is trusted to keep to it.
+        // A program with its own timeout on the command line, which is trusted to keep to it.
         let own = start.own(None, self.programs)?;
         let origin = match own.step {
             Some(step) => Origin::Said {
@@ -146,7 +146,7 @@ impl<'a> Assembler<'a> {
             None => said_at(start.at.clone().unwrap_or_else(|| launch.at.clone())),
         };
         let mut node = Node::new(
-            "the program, as long as it is told to take",
+            "the program, as long as its own timeout",
             origin,
             Shape::Takes(Bound::seconds(own.seconds)),
         );
@@ -266,7 +266,7 @@ impl<'a> Assembler<'a> {
         Node::new(program.server, Origin::Parts, Shape::Series(parts))
     }
 
-    /// A request handler that is no coroutine: it runs in a thread, and nothing can cancel it.
+    /// A request handler that is not a coroutine: it runs in a thread, and nothing can cancel it.
     fn thread_handler(&self, start: &Start) -> Option<Node> {
         self.product(start).find_map(|summary| {
             let is_pooled = |it: &crate::callgraph::Function| {

@@ -135,7 +135,7 @@ impl Node {
             .iter()
             .flat_map(|part| part.leaves(counts))
             .collect();
-        // A loop that nobody counts is itself what is not clear.
+        // A loop without a known count is itself what is not clear.
         if below.is_empty() { vec![self] } else { below }
     }
 

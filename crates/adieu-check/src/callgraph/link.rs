@@ -96,7 +96,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// The same tables with an empty memory, for another thread.
+    /// A copy of the tables with an empty memory, for another thread.
     pub(crate) fn fresh(&self) -> Linker<'a> {
         Linker {
             summaries: self.summaries,
@@ -362,7 +362,7 @@ impl<'a> Linker<'a> {
             let found = match self.follow(path, depth + 1) {
                 Entity::Class(base) if base != class => self.member(base, name, true, depth + 1),
                 Entity::External(outside) => self.outside(&format!("{outside}().{name}")),
-                // A base nobody knows may well define the name: do not look past it.
+                // An unknown base may well define the name: do not look past it.
                 _ => return Entity::Unknown,
             };
             if found != Entity::Unknown {
@@ -372,7 +372,7 @@ impl<'a> Linker<'a> {
         Entity::Unknown
     }
 
-    /// With several bases the order of look-up is not simply depth first.
+    /// With several bases the order of lookup is not simply depth first.
     fn among_bases(&mut self, class: u32, name: &str, depth: u32) -> Entity {
         let order = mro::of(class, &mut |class| self.bases(class, depth));
         for ancestor in order.into_iter().skip(1) {
@@ -385,7 +385,7 @@ impl<'a> Linker<'a> {
                     }
                 }
                 Ancestor::Outside(outside) => self.outside(&format!("{outside}().{name}")),
-                // A base nobody knows may well define the name: do not look past it.
+                // An unknown base may well define the name: do not look past it.
                 Ancestor::Unknown => Entity::Unknown,
             };
             return found;

@@ -8,15 +8,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// A module or package of the project.
 pub(crate) type ModuleId = u32;
 
-/// The modules of a project as a forest of folders and files.
+/// The modules of a project as a forest of directories and files.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
-    /// Folder or file path without suffix, with `/` between, to its module.
+    /// Directory or file path without suffix, with `/` between, to its module.
     by_path: FxHashMap<Box<str>, ModuleId>,
     children: FxHashMap<ModuleId, FxHashMap<Box<str>, ModuleId>>,
-    /// Folders with an `__init__`: never a place where imports start.
+    /// Directories with an `__init__`: never a place where imports start.
     packages: FxHashSet<Box<str>>,
-    /// First folder or file name to where it stands, for imports from beside the importer's tree.
+    /// First directory or file name to where it stands, for imports from beside the importer's tree.
     tops: FxHashMap<Box<str>, Vec<Box<str>>>,
     next: ModuleId,
 }
@@ -86,7 +86,7 @@ impl Modules {
 
     /// The module that an absolute import of `name` (one segment) finds from a file in `folder`.
     ///
-    /// Imports start in folders that are not packages: the nearest one above the file, or one
+    /// Imports start in directories that are not packages: the nearest one above the file, or one
     /// anywhere in the project if only one has the name. A name that is also a known library
     /// (`famous`) is only taken from the importer's own tree.
     pub(crate) fn top(&self, folder: &str, name: &str, famous: bool) -> Option<ModuleId> {

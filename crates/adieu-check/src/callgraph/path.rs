@@ -1,4 +1,4 @@
-//! The words of the path language, which [the folder's table](super) describes, in one place.
+//! The words of the path language, which [the directory's table](super) describes, in one place.
 
 /// A base class or value that cannot be followed.
 pub(crate) const UNKNOWN: &str = "@?";

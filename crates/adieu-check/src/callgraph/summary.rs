@@ -86,7 +86,7 @@ pub(crate) struct CallFlags(u16);
 impl CallFlags {
     /// `await call()`, or handed to something that awaits it.
     pub(crate) const AWAITED: CallFlags = CallFlags(1);
-    /// A zero time-out, `block=False` and the like.
+    /// A zero timeout, `block=False` and the like.
     pub(crate) const POLLS: CallFlags = CallFlags(2);
     /// The result is iterated on the spot, so a generator runs here.
     pub(crate) const ITERATED: CallFlags = CallFlags(4);
@@ -100,7 +100,7 @@ impl CallFlags {
     pub(crate) const READS: CallFlags = CallFlags(256);
     /// Only where something is not there yet: behind `if self.client is None`.
     pub(crate) const GUARDED: CallFlags = CallFlags(128);
-    /// Its coroutine becomes a task of its own or runs under a time-out.
+    /// Its coroutine becomes a task of its own or runs under a timeout.
     pub(crate) const SPAWNED: CallFlags = CallFlags(16);
 
     pub(crate) fn has(self, other: CallFlags) -> bool {
@@ -141,7 +141,7 @@ impl FnFlags {
     pub(crate) const FOREVER: FnFlags = FnFlags(64);
     /// Starts the program.
     pub(crate) const ENTRY: FnFlags = FnFlags(128);
-    /// Runs in a thread of its own: a thread's `run`, a request handler that is no coroutine.
+    /// Runs in a thread of its own: a thread's `run`, a request handler that is not a coroutine.
     pub(crate) const IN_THREAD: FnFlags = FnFlags(256);
     /// Keeps its result: its body runs once.
     pub(crate) const CACHED: FnFlags = FnFlags(512);

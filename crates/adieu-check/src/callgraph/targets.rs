@@ -16,7 +16,7 @@ pub(crate) struct Leaf {
     pub(crate) code: Code,
     /// The advice, said after the name of the call.
     pub(crate) instead: &'static str,
-    /// A zero time-out makes it harmless.
+    /// A zero timeout makes it harmless.
     pub(crate) pollable: bool,
     /// Through how many functions of the project it is followed. Each hop makes it less likely
     /// that the way is taken at all; what waits shortly is not worth a long shot.
@@ -242,7 +242,7 @@ fn decide(
             continue;
         }
         let path = summary.names.get(call.target);
-        // Most of what is read is no property, and need not be looked for.
+        // Most attributes that are read are not properties, and need not be looked for.
         if let Some((_, read)) = path.rsplit_once(".?")
             && !properties.contains(read)
         {

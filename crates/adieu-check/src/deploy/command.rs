@@ -199,7 +199,7 @@ fn is_module(word: &str) -> bool {
         .any(|end| word.ends_with(end))
 }
 
-/// Flags by which known programs are told how long their stop may take.
+/// Flags of known programs that set how long their stop may take.
 const GRACE_FLAGS: &[&str] = &[
     "--grace",
     "--grace-period",
@@ -335,7 +335,7 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
             "d" | "day" | "days" => 86_400_000.0,
             _ => return None,
         };
-        // A float becomes the nearest whole number it can; no time-out comes near the limit.
+        // A float becomes the nearest whole number it can; no timeout comes near the limit.
         millis = millis.saturating_add((number * unit) as u64);
         rest = rest[letters..].trim_start();
     }

@@ -68,7 +68,7 @@ fn check_service(name: &Node, service: &Node, reporter: &mut Reporter<'_>) {
             .or_else(|| service.get("entrypoint"))
             .map_or(name.line, |node| node.line);
         let message = format!(
-            "`{said}` starts a shell as process 1 with children below it: set `init: true` and `exec` the service"
+            "`{said}` starts a shell as PID 1 with children below it: set `init: true` and `exec` the service"
         );
         reporter.report(line, rule::COMPOSE_INIT, message);
         // How an image of others is made to start is seldom for this project to mend.
@@ -115,7 +115,7 @@ fn grace(name: &Node, service: &Node, own: Option<&StopTime>, reporter: &mut Rep
     };
     match (service.get("stop_grace_period"), own) {
         (None, _) if runs_once => {}
-        // Another file of the folder says it, or is the one to say it.
+        // Another file of the directory says it, or is the one to say it.
         (None, _) if reporter.images.is_said_elsewhere(reporter.path, said) => {}
         // Known to be done before docker loses patience.
         (None, Some(own)) if own.seconds < DEFAULT_GRACE => {}

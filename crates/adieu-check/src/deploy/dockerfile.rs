@@ -67,7 +67,7 @@ impl Dockerfile {
         self.last("ENTRYPOINT").map(started).unwrap_or_default()
     }
 
-    /// The CMD, which an ENTRYPOINT in shell form does not hear of.
+    /// The CMD, which an ENTRYPOINT in shell form ignores.
     pub(crate) fn cmd(&self) -> Vec<String> {
         if self
             .last("ENTRYPOINT")
@@ -254,7 +254,7 @@ fn is_empty(instruction: &Instruction) -> bool {
 /// Who starts a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rank {
-    /// The container itself: it is process 1.
+    /// The container itself: it is PID 1.
     First,
     /// An ENTRYPOINT that puts it in its own place, or right below itself.
     HandedOn,
@@ -338,7 +338,7 @@ fn shelled(instruction: &Instruction, form: &Form, rank: Rank, reporter: &mut Re
         return;
     }
     let shell = match rank {
-        Rank::First => "the shell is process 1 and keeps the signal",
+        Rank::First => "the shell is PID 1 and keeps the signal",
         Rank::HandedOn => "a shell is started in the program's place and keeps the signal",
     };
     let message = format!(

@@ -44,7 +44,7 @@ impl<'a> Images<'a> {
     }
 
     /// Learns the names of images: from compose files that build them, then from the names of
-    /// Dockerfiles, their folders and the programs they start.
+    /// Dockerfiles, their directories and the programs they start.
     pub(crate) fn name_images(&mut self) {
         for (path, document) in self.composes.clone() {
             for (_, service) in document.get("services").map_or(&[][..], Node::entries) {
@@ -88,7 +88,7 @@ impl<'a> Images<'a> {
         }
     }
 
-    /// Compose files of one folder are laid over each other: a service may have its grace in
+    /// Compose files of one directory are laid over each other: a service may have its grace in
     /// another one, and the plainest of them is where it is missed.
     pub(crate) fn is_said_elsewhere(&self, path: &str, service: &str) -> bool {
         let folder = |path: &'a str| path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -231,7 +231,7 @@ impl<'a> Images<'a> {
         self.scripts.iter().any(|(_, script)| script.takes_in(name))
     }
 
-    /// The script of a name: the only one, or the only one below a folder.
+    /// The script of a name: the only one, or the only one below a directory.
     pub(crate) fn script(
         &self,
         folder: Option<&str>,

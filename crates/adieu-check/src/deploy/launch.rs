@@ -18,7 +18,7 @@ pub(crate) struct Launch {
     pub(crate) before: Option<Node>,
 }
 
-/// What a platform does that is told nothing.
+/// What a platform does by default.
 struct Platform {
     name: &'static str,
     setting: &'static str,

@@ -34,7 +34,7 @@ pub(crate) struct Programs<'a> {
     pythons: &'a [FileSummary],
     /// Programs of cargo packages, with the graces in their code and the files these stand in.
     binaries: FxHashMap<String, Vec<(&'a FileSummary, CodeGrace)>>,
-    /// The same, with the servers in their code.
+    /// Programs of cargo packages, with the servers in their code.
     served: FxHashMap<String, Vec<Served<'a>>>,
 }
 
@@ -272,7 +272,7 @@ impl<'a> Programs<'a> {
                 return Some(summary);
             }
         }
-        // An image or a machine has folders of its own: `/app/main.py` is `main.py` of the project.
+        // An image or a machine has directories of its own: `/app/main.py` is `main.py` of the project.
         let relative = name.trim_start_matches('/');
         let tails =
             std::iter::successors(Some(relative), |tail| tail.split_once('/').map(|(_, t)| t));
@@ -339,7 +339,7 @@ pub(crate) fn is_below(path: &str, folder: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// A path below a folder, with `.` and `..` taken out.
+/// A path below a directory, with `.` and `..` taken out.
 pub(crate) fn joined(folder: &str, below: &str) -> String {
     let absolute = folder.starts_with('/') || folder.is_empty() && below.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

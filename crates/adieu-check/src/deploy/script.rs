@@ -355,7 +355,7 @@ fn check_end(script: &Script, last: &Command, reporter: &mut Reporter<'_>) {
         reporter.report(
             last.line,
             rule::SCRIPT_WITHOUT_EXEC,
-            "the script is process 1 above its children and keeps the signal from them: `trap` it and pass it on, or \
+            "the script is PID 1 above its children and keeps the signal from them: `trap` it and pass it on, or \
              give each its own container",
         );
         return;
@@ -367,7 +367,7 @@ fn check_end(script: &Script, last: &Command, reporter: &mut Reporter<'_>) {
     if script.functions.contains_key(first) {
         // `exec` finds only programs, and this name is not one.
         let message = format!(
-            "the script stays process 1 above what its function `{first}` runs and keeps the signal: put `exec` before \
+            "the script stays PID 1 above what its function `{first}` runs and keeps the signal: put `exec` before \
              the last command of that function"
         );
         reporter.report(last.line, rule::SCRIPT_WITHOUT_EXEC, message);
@@ -376,7 +376,7 @@ fn check_end(script: &Script, last: &Command, reporter: &mut Reporter<'_>) {
     // As it is written, with its quotes.
     let written = last.text.split_whitespace().next().unwrap_or(first);
     let message = format!(
-        "the script stays process 1 above `{}` and keeps the signal: write `exec {written}`",
+        "the script stays PID 1 above `{}` and keeps the signal: write `exec {written}`",
         command::program(first),
     );
     reporter.report(last.line, rule::SCRIPT_WITHOUT_EXEC, message);

@@ -29,7 +29,7 @@ pub(crate) struct Start {
     pub(crate) at: Option<Spot>,
     /// The environment, the strongest first.
     pub(crate) variables: Vec<Variable>,
-    /// The folder of the project that its files come from.
+    /// The directory of the project that its files come from.
     pub(crate) folder: Option<String>,
     /// The Dockerfile of its image.
     pub(crate) dockerfile: Option<String>,
@@ -65,7 +65,7 @@ impl Start {
             .map_or(name, |(_, images)| images.as_str())
     }
 
-    /// Whether celery is told to take SIGTERM for its quick stop.
+    /// Whether celery is configured to take SIGTERM for its quick stop.
     pub(crate) fn stops_quickly(&self) -> bool {
         self.variables
             .iter()

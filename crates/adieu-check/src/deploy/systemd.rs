@@ -121,7 +121,7 @@ pub(crate) fn check(unit: &UnitFile, reporter: &mut Reporter<'_>) {
         reporter.report(
             line,
             rule::UNIT_NOTIFY,
-            "this program never says READY=1: systemd will kill it at the start time-out; use `Type=exec`, or notify",
+            "this program never says READY=1: systemd will kill it at the start timeout; use `Type=exec`, or notify",
         );
     }
 }
@@ -182,7 +182,7 @@ fn timeout(unit: &UnitFile, words: Vec<String>, reporter: &mut Reporter<'_>) {
         return;
     };
     match command::seconds(value) {
-        // Zero means for ever, as does the word.
+        // Zero means forever, as does the word.
         _ if matches!(value, "0" | "infinity") => reporter.report(
             line,
             rule::UNIT_TIMEOUT,

@@ -24,7 +24,7 @@ pub(crate) enum Value {
     Map(Vec<(Node, Node)>),
 }
 
-/// Why a file is no YAML.
+/// Why a file is not YAML.
 #[derive(Debug)]
 pub(crate) struct YamlError {
     pub(crate) place: Place,

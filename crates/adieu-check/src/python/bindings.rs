@@ -15,7 +15,7 @@ pub(crate) enum Owner {
     Function(Option<u32>),
 }
 
-/// The names of one function or class body. `None` is bound, but to nobody knows what.
+/// The names of one function or class body. `None` is bound to an unknown value.
 #[derive(Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) owner: Owner,

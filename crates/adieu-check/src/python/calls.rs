@@ -80,7 +80,7 @@ impl<'a> Reader<'a, '_> {
         let here = called_here(call, if has_path { &path } else { "" }, flags);
         self.buffer = path;
         match &*call.func {
-            // A method that is called is no property that is read.
+            // A method call does not read a property.
             Expr::Attribute(method) => self.visit_expr(&method.value),
             func => self.visit_expr(func),
         }
@@ -465,7 +465,7 @@ fn called_here<'a>(call: &'a ExprCall, path: &str, flags: CallFlags) -> Option<&
     }
 }
 
-/// The ordinary function that the event loop is told to call.
+/// The ordinary function that is passed to the event loop as a callback.
 fn called_back(call: &ExprCall) -> Option<&Expr> {
     let Expr::Attribute(attribute) = &*call.func else {
         return None;

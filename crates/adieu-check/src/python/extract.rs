@@ -322,7 +322,7 @@ impl<'a, 'm> Reader<'a, 'm> {
         }
     }
 
-    /// Wherever the file does so: whoever is called later calls the new one.
+    /// Wherever the file does so: functions that are called later call the new one.
     fn forget_patched(&mut self) {
         let patched = std::mem::take(&mut self.patched);
         if !patched.is_empty() {

@@ -9,7 +9,7 @@ use crate::callgraph::{ModuleId, Modules};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position<'m> {
     pub(crate) modules: &'m Modules,
-    /// The file's folder from the root, `/` between.
+    /// The file's directory from the root, `/` between.
     pub(crate) folder: &'m str,
     pub(crate) clients: &'m Clients,
 }

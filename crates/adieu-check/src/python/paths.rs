@@ -77,7 +77,7 @@ impl<'a> Scopes<'a, '_> {
         }
     }
 
-    /// The same of an expression, without building its path.
+    /// Whether an expression has this path, without building it.
     pub(crate) fn is_own(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Name(name) => self.may_be_own(name.id.as_str()),

@@ -192,7 +192,7 @@ impl<'a> Project<'a> {
             for place in &function.bare_cleanups {
                 let message = format!(
                     "`{}` runs as a task: a second cancellation cuts this clean-up in two; wrap it in `asyncio.shield` \
-                     or give it a time-out",
+                     or give it a timeout",
                     function.name
                 );
                 self.found.push(Finding::new(
@@ -328,7 +328,7 @@ impl<'a> Project<'a> {
         on_loop
     }
 
-    /// Programs that run for ever and never hear of SIGTERM.
+    /// Programs that run forever and never handle SIGTERM.
     fn mains(&mut self) {
         for summary in self.summaries {
             for (main, place) in &summary.facts.mains {
@@ -350,7 +350,7 @@ impl<'a> Project<'a> {
                 if let (Some(forever), false) = (forever, handled) {
                     let (_, worker) = self.linker.function(*forever);
                     let message = format!(
-                        "`{}` runs for ever and nothing handles SIGTERM: a stop kills it in the middle of its work; use \
+                        "`{}` runs forever and nothing handles SIGTERM: a stop kills it in the middle of its work; use \
                          `loop.add_signal_handler`",
                         worker.name
                     );

@@ -23,7 +23,7 @@ pub fn budgets(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The same as one object, with the findings.
+/// The budget as one object, with the findings.
 pub fn budgets_json(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let budgets: Vec<Value> = outcome.budgets.iter().map(object).collect();
     let report = json!({
@@ -84,7 +84,7 @@ fn text(budget: &Budget) -> String {
 fn waits(patience: &Patience) -> String {
     match patience.bound.is_limited() {
         true => patience.bound.to_string(),
-        false => "for ever".to_owned(),
+        false => "forever".to_owned(),
     }
 }
 

@@ -21,8 +21,8 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// All rules but `ignore`, or only `select` but `ignore` when it names any. What is no rule is
-    /// handed back and left out; the rest of the selection holds.
+    /// All rules but `ignore`, or only `select` but `ignore` when it names any. Unknown rules are
+    /// returned and left out; the rest of the selection holds.
     #[must_use]
     pub fn new(select: &[String], ignore: &[String]) -> (Selection, UnknownRules) {
         let mut unknown = Vec::new();

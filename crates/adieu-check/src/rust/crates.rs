@@ -26,7 +26,7 @@ pub(crate) struct Package {
 /// The packages of a workspace.
 #[derive(Debug, Default)]
 pub(crate) struct Crates {
-    /// Folder of the manifest, with its package.
+    /// Directory of the manifest, with its package.
     packages: Vec<(String, Package)>,
     /// File to its module and package.
     modules: FxHashMap<String, Position>,
@@ -52,7 +52,7 @@ impl Crates {
                 crates.packages.push((folder.to_owned(), package));
             }
         }
-        // The longest folder that fits is the nearest manifest.
+        // The longest directory that fits is the nearest manifest.
         crates
             .packages
             .sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));

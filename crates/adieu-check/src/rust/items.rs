@@ -349,7 +349,7 @@ impl Reader<'_> {
             .modules
             .last()
             .is_some_and(|scope| scope.items.contains(&name));
-        // An impl for a type from elsewhere still has bodies to read; nobody can call into them.
+        // An impl for a type from elsewhere still has bodies to read; no code here can call into them.
         let class = (local && declared).then(|| self.class(&name));
         let outer_self = self.scopes.self_type.take();
         self.scopes.self_type = match class {

@@ -1,8 +1,8 @@
-//! Files below a folder that the user named, in a tree that strangers may have written.
+//! Files below a directory that the user named, in a tree that strangers may have written.
 //!
 //! git stores symbolic links, so a path in a cloned repository can lead anywhere. Below the named
-//! folder no link is followed, neither for reading nor for writing. What is written goes to a new
-//! file with a random name in the same folder and is renamed over the old name.
+//! directory no link is followed, neither for reading nor for writing. What is written goes to a new
+//! file with a random name in the same directory and is renamed over the old name.
 
 #[cfg(not(unix))]
 #[path = "other.rs"]
@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 /// Larger settings, baselines and sources are not read.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// A regular file below a folder.
+/// A regular file below a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Inside {
     /// As the user named it: links in it are the user's own.
@@ -29,7 +29,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// The file at this path below a folder. Refuses `..`, an absolute path and the folder itself.
+    /// The file at this path below a directory. Refuses `..`, an absolute path and the directory itself.
     pub(crate) fn new(root: &Path, below: &Path) -> io::Result<Inside> {
         let mut plain = PathBuf::new();
         for part in below.components() {
@@ -53,7 +53,7 @@ impl Inside {
         })
     }
 
-    /// A file in a folder, both named by the user.
+    /// A file in a directory, both named by the user.
     pub(crate) fn named(path: &Path) -> io::Result<Inside> {
         let name = path.file_name().ok_or_else(outside)?;
         Inside::new(path.parent().unwrap_or(Path::new("")), Path::new(name))
@@ -69,7 +69,7 @@ impl Inside {
     /// is what it holds.
     ///
     /// A link put in the file's place meanwhile is replaced and not followed: the rename acts on
-    /// the name in the folder that is held open.
+    /// the name in the directory that is held open.
     pub(crate) fn replace(&self, before: Option<&[u8]>, content: &[u8]) -> io::Result<()> {
         let folder = platform::Folder::open(&self.root, &self.below)?;
         let old = match folder.file() {
@@ -102,7 +102,7 @@ fn whole(file: &File) -> io::Result<Vec<u8>> {
 fn outside() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        "it is not below the folder that was named",
+        "it is not below the directory that was named",
     )
 }
 
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_file_is_written_whole_and_nothing_is_left_beside_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir(folder.path().join("a")).expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
+        fs::create_dir(folder.path().join("a")).expect("a directory");
         let file = Inside::new(folder.path(), Path::new("a/b.json")).expect("inside");
         file.replace(None, b"first").expect("written");
         file.replace(Some(b"first"), b"second").expect("replaced");
@@ -166,7 +166,7 @@ mod tests {
         let error = file.replace(Some(b"first"), b"third").expect_err("changed");
         assert_eq!(error.to_string(), "it changed while it was checked");
         assert_eq!(file.read().expect("readable"), b"second");
-        let left = fs::read_dir(folder.path().join("a")).expect("a folder");
+        let left = fs::read_dir(folder.path().join("a")).expect("a directory");
         assert_eq!(left.count(), 1);
     }
 
@@ -174,11 +174,11 @@ mod tests {
     #[test]
     fn no_link_is_followed_at_any_step() {
         use std::os::unix::fs::symlink;
-        let outer = tempfile::tempdir().expect("a folder");
+        let outer = tempfile::tempdir().expect("a directory");
         let root = outer.path().join("root");
         let victim = outer.path().join("victim");
-        fs::create_dir_all(root.join("real")).expect("a folder");
-        fs::create_dir(&victim).expect("a folder");
+        fs::create_dir_all(root.join("real")).expect("a directory");
+        fs::create_dir(&victim).expect("a directory");
         fs::write(victim.join("file"), "kept").expect("a file");
         symlink(&victim, root.join("folder")).expect("a link");
         symlink(victim.join("file"), root.join("real/file")).expect("a link");
@@ -194,9 +194,11 @@ mod tests {
             );
         }
         assert_eq!(fs::read(victim.join("file")).expect("a file"), b"kept");
-        assert_eq!(fs::read_dir(&victim).expect("a folder").count(), 1);
+        assert_eq!(fs::read_dir(&victim).expect("a directory").count(), 1);
         assert_eq!(
-            fs::read_dir(root.join("real")).expect("a folder").count(),
+            fs::read_dir(root.join("real"))
+                .expect("a directory")
+                .count(),
             2
         );
     }
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn a_mode_is_kept() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("start.sh");
         fs::write(&path, "old").expect("a file");
         for mode in [0o750, 0o444, 0o600] {

@@ -1,4 +1,4 @@
-//! Without folders that can be held open: the folder is resolved, must be below the resolved root,
+//! Without directories that can be held open: the directory is resolved, must be below the resolved root,
 //! and every step after that uses the resolved path. On Windows a link takes a privilege to make.
 
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{is_link, not_regular, outside, random_name};
 
-/// The folder of a file, resolved, and the file's name in it.
+/// The directory of a file, resolved, and the file's name in it.
 pub(super) struct Folder {
     folder: PathBuf,
     name: OsString,

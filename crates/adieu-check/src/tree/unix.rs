@@ -1,4 +1,4 @@
-//! Folders are held open and every step is taken relative to the one before, so that a folder
+//! Directories are held open and every step is taken relative to the one before, so that a directory
 //! swapped for a link between two steps leads nowhere.
 
 use std::ffi::{OsStr, OsString};
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 
 use super::{is_link, not_regular, outside, random_name};
 
-/// Names tried before giving up; the first is free unless the folder is hostile beyond belief.
+/// Names tried before giving up; the first is free unless the directory is hostile beyond belief.
 const TRIES: usize = 8;
 
-/// The folder of a file, held open, and the file's name in it.
+/// The directory of a file, held open, and the file's name in it.
 pub(super) struct Folder {
     folder: OwnedFd,
     name: OsString,

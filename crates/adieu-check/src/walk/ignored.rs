@@ -10,7 +10,7 @@ use crate::finding::Notice;
 
 const NAMES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// A named folder, resolved, whose ignore files may be links to files inside of it.
+/// A named directory, resolved, whose ignore files may be links to files inside of it.
 #[derive(Debug, Clone)]
 pub(super) struct Root {
     real: PathBuf,
@@ -23,7 +23,7 @@ impl Root {
         }
     }
 
-    /// What is wrong with the ignore files of a folder below, which is then left out.
+    /// What is wrong with the ignore files of a directory below, which is then left out.
     pub(super) fn below(&self, folder: &Path) -> Option<Notice> {
         let name = NAMES
             .into_iter()
@@ -32,12 +32,12 @@ impl Root {
             path: super::shown(folder).into(),
             message: format!(
                 "was not checked: its `{name}` is a device or a link out of what is checked; replace it by a file, or \
-                 name the folder"
+                 name the directory"
             ),
         })
     }
 
-    /// What is wrong with the ignore files of the folder itself and of those above it. It was asked
+    /// What is wrong with the ignore files of the directory itself and of those above it. It was asked
     /// for, so it is checked without any.
     pub(super) fn own(&self) -> Option<Notice> {
         let own = NAMES.map(|name| self.real.join(name));
@@ -67,7 +67,7 @@ impl Root {
     }
 }
 
-/// Above a named folder stand the user's own files, linked or not.
+/// Above a named directory stand the user's own files, linked or not.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

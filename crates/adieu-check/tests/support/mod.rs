@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use adieu_check::{Budget, Config, Finding, Outcome, Request, check, report};
 use tempfile::TempDir;
 
-/// Files in a folder of their own.
+/// Files in a directory of their own.
 #[must_use]
 pub(crate) struct Project {
     folder: TempDir,
@@ -19,7 +19,7 @@ impl Project {
     /// An empty project.
     pub(crate) fn new() -> Project {
         Project {
-            folder: TempDir::new().expect("a temporary folder"),
+            folder: TempDir::new().expect("a temporary directory"),
             config: Config::default(),
         }
     }
@@ -47,7 +47,7 @@ impl Project {
     /// Adds a file of any bytes.
     pub(crate) fn bytes(self, name: &str, bytes: &[u8]) -> Project {
         let path = self.folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, bytes).expect("a file");
         self
     }

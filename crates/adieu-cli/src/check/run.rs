@@ -15,7 +15,7 @@ use super::lsp;
 use super::progress::Progress;
 use crate::output::{self, ExitKind};
 
-/// Where a baseline goes when nobody names a file.
+/// Where a baseline goes if no file is named.
 const BASELINE: &str = "adieu-baseline.json";
 
 /// Runs the command.
@@ -82,7 +82,7 @@ fn check(args: &CheckArgs) -> ExitKind {
     let mut outcome = look(&request);
     for path in &outcome.missing {
         let path = path.to_string_lossy();
-        output::error(format!("{}: no such file or folder", plain(&path)));
+        output::error(format!("{}: no such file or directory", plain(&path)));
         misused = true;
     }
     say(&outcome.notices);

@@ -1,4 +1,4 @@
-//! The flagship's routes: each a kind of answer that a stop must end well.
+//! The routes of the demo service: each is a kind of response that a shutdown must not cut.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ pub(super) fn router() -> Router {
         .route("/upload", post(upload))
 }
 
-/// Questions take a while, and not all the same: at any moment many are under way. Half of them are quick.
+/// Questions take a while, and not all the same: at any moment many are in flight. Half of them are quick.
 async fn orders() -> &'static str {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     // Only its spread matters, so no order with anything else is needed.
@@ -37,13 +37,13 @@ async fn orders() -> &'static str {
 }
 
 async fn slow(Query(query): Query<HashMap<String, u64>>) -> String {
-    // Nobody's question takes longer than a minute.
+    // No client may hold a request for longer than a minute.
     let ms = query.get("ms").copied().unwrap_or(100).min(60_000);
     tokio::time::sleep(Duration::from_millis(ms)).await;
     format!("slept {ms} ms\n")
 }
 
-/// Ten chunks, 100 ms apart: under way when the stop comes, they still all arrive.
+/// Ten chunks, 100 ms apart: if the stop comes in between, they still all arrive.
 async fn chunks() -> Body {
     Body::from_stream(stream::unfold(0, async |number| {
         if number == 10 {

@@ -43,7 +43,7 @@ fn demo(page: &Path) -> Result<ExitKind, ExitCode> {
     );
     let held = runtime().and_then(|runtime| run_drill(&runtime, drill(&program)));
     let mut report = held.map_err(NoReport::say)?;
-    // Where this program lies on this machine is nobody else's business.
+    // The report does not show where this program is installed.
     "adieu".clone_into(&mut report.target.command[0]);
     let told = output::print(&render::text(&report, ui::style()));
     // The page can be written though standard output cannot.
@@ -83,10 +83,10 @@ fn may_replace(page: &Path) -> Result<(), String> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A directory is named as one by whoever tries to write.
+        // The write says that it is a directory.
         Err(_) if page.is_dir() => Ok(()),
         Ok(_) | Err(_) => Err(format!(
-            "{} is there and is no drill report, so it is left alone; name another with --html FILE",
+            "{} exists and is not a drill report, so it is left alone; name another with --html FILE",
             page.display()
         )),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::routes;
 
-/// Serves until it is told to stop.
+/// Serves until a stop signal arrives.
 pub(super) fn serve(port: u16, admin: u16) -> ExitCode {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
     adieu::service("flagship")

@@ -181,7 +181,7 @@ pub(crate) struct DrillArgs {
         help_heading = "Roll-out"
     )]
     pub(crate) rate: Option<f64>,
-    /// Send requests on kept connections, on a new one each, or half and half [default: both].
+    /// Send requests on keep-alive connections, on a new one each, or half and half [default: both].
     #[arg(
         long,
         value_name = "WHICH",

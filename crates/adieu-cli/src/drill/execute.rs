@@ -153,7 +153,7 @@ impl fmt::Display for NoReport {
 }
 
 impl NoReport {
-    /// The same with the target named whose drill it was, where there are several.
+    /// Puts the name of the target before the reason, where there are several.
     pub(crate) fn of_target(self, name: &str) -> Self {
         match self {
             Self::Cannot(DrillError::Start(mut start)) => {

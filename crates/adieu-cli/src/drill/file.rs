@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn reading(text: &str) -> Result<Vec<(String, DrillOptions)>, String> {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("drill.toml");
         fs::write(&path, text).expect("a file");
         read(&path).map_err(|words| words.replace(&folder.path().display().to_string(), "."))

@@ -118,7 +118,7 @@ fn drill(args: &DrillArgs, targets: &[DrillOptions]) -> ExitCode {
             false => reports::files(args, &held),
         };
         if let Some(reason) = cut_short {
-            // Whoever reads it has an object also now, and what was held before is not lost.
+            // The reader of the JSON has a whole object also now, and the results so far are not lost.
             let so_far = match args.json {
                 true => reports::json_so_far(&held, &name, &reason.to_string()),
                 false => Ok(()),

@@ -47,7 +47,7 @@ impl Body {
                     bytes.extend_from_slice(chunk);
                     rest = after;
                 }
-                // The last one; and after what is no length nothing can be understood.
+                // The last one; and after text that is not a length nothing can be read.
                 Ok(_) | Err(_) => {
                     is_whole = true;
                     break;

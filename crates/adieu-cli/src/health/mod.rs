@@ -46,7 +46,7 @@ pub(crate) fn run(args: HealthArgs) -> ExitCode {
         Ok(_) => ExitKind::Clean,
         Err(_) => ExitKind::Findings,
     };
-    // Nobody may be there to read it; the exit code is the answer.
+    // Standard output may be closed; the exit code is the answer.
     let _ = match answer {
         Ok(what) => writeln!(
             std::io::stdout(),

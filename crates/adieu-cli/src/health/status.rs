@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub(crate) struct Statuses(Vec<(u16, u16)>);
 
 impl Statuses {
-    /// What says that all is well if nobody says otherwise.
+    /// The statuses that count as healthy by default.
     #[cfg(target_os = "linux")]
     pub(crate) fn good() -> Self {
         Self(vec![(200, 299)])
@@ -28,7 +28,9 @@ impl FromStr for Statuses {
             let number: Option<u16> = text.trim().parse().ok();
             number
                 .filter(|number| (100..=599).contains(number))
-                .ok_or_else(|| format!("`{text}` is no HTTP status: they go from 100 to 599"))
+                .ok_or_else(|| {
+                    format!("invalid HTTP status `{text}`: give a number from 100 to 599")
+                })
         };
         let range = |text: &str| {
             let (from, to) = text.split_once('-').unwrap_or((text, text));

@@ -99,7 +99,7 @@ impl Target {
 fn unix(socket: &str) -> Result<Place, String> {
     if !socket.starts_with('/') {
         return Err(format!(
-            "`unix:{socket}` is no socket: give its path from the root, as in unix:/run/orders.sock"
+            "invalid socket `unix:{socket}`: give its path from the root, as in unix:/run/orders.sock"
         ));
     }
     Ok(Place::Unix(socket.into()))
@@ -119,7 +119,7 @@ fn tcp(authority: &str, default: Option<u16>) -> Result<Place, String> {
     match port {
         Some(port) if !host.is_empty() && !is_bare_v6 => Ok(Place::Tcp(format!("{host}:{port}"))),
         _ => Err(format!(
-            "`{authority}` is no address: give host and port, as in 127.0.0.1:8080 or [::1]:8080"
+            "invalid address `{authority}`: give host and port, as in 127.0.0.1:8080 or [::1]:8080"
         )),
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn explain(address: &Address, error: &io::Error) -> String {
                 .to_owned()
         }
         io::ErrorKind::AlreadyExists => {
-            "a file is there that is no socket, and is left alone; choose another path".to_owned()
+            "a file exists that is not a socket, and is left alone; choose another path".to_owned()
         }
         io::ErrorKind::NotFound if is_file => "its directory does not exist".to_owned(),
         io::ErrorKind::InvalidInput if is_file => {

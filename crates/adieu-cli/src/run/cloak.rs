@@ -1,8 +1,8 @@
-//! Hiding the command's listening sockets before it hears of the stop.
+//! The command's accept queue is drained before the stop signal is forwarded.
 //!
-//! A server that closes its listening socket resets every connection in its queue. So the socket is hidden first:
-//! new connections are refused at once, those in the queue are accepted by the server as ever, and only when the
-//! queue has been quiet does the server hear of the stop. It need not know.
+//! A server that closes its listening socket resets every connection in its queue. So the socket is made to
+//! refuse new connections first. The server goes on accepting those in the queue, and gets the stop signal when the
+//! queue has been quiet. The server needs no code for it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How much of a table is read at once.
 const READ: usize = 64 * 1_024;
 
-/// Listening sockets that are hidden.
+/// Listening sockets that refuse new connections.
 pub(super) struct CloakedSockets {
     sockets: Vec<OwnedFd>,
     /// Those of which we have no copy.
@@ -57,8 +57,8 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> CloakedSoc
         .collect();
     if let Some(Inaccessible { pid, why, .. }) = denied {
         log::warn(format_args!(
-            "the listening sockets of {} ({pid}) cannot be hidden ({why}): connections that wait in their queues \
-             are lost if the command does not accept them",
+            "the accept queue of {} ({pid}) cannot be drained ({why}): connections that wait in it are lost if the \
+             command does not accept them",
             procfs::name(pid)
         ));
     }
@@ -66,7 +66,7 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> CloakedSoc
     if hidden > 0 {
         let plural = if hidden == 1 { "" } else { "s" };
         log::info(format_args!(
-            "{hidden} listening socket{plural} hidden ({count} of the command's own)"
+            "{hidden} listening socket{plural} closed to new connections ({count} of the command's own)"
         ));
     }
     CloakedSockets {
@@ -216,12 +216,12 @@ fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Tabl
     found
 }
 
-/// Why the sockets of a command could not be hidden at a stop, if that can be seen at its start; with what to do.
+/// Why the accept queue of a command could not be drained at a stop, if that can be seen at its start; with what to do.
 pub(super) fn warning(pid: u32, name: &str) -> Option<String> {
     if !procfs::is_mounted() {
         return Some(format!(
-            "/proc shows other processes than those of this namespace: the listening sockets of {name} cannot be found \
-             and hidden at a stop, and connections in their queues are lost. Mount it anew, as with unshare \
+            "/proc shows other processes than those of this namespace: the listening sockets of {name} cannot be found, \
+             so its accept queue cannot be drained at a stop, and connections in it are lost. Mount it anew, as with unshare \
              --mount-proc; or {}",
             remedy(name)
         ));
@@ -239,8 +239,8 @@ pub(super) fn warning(pid: u32, name: &str) -> Option<String> {
         Ok(()) => None,
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => None,
         Err(_) => Some(format!(
-            "the listening sockets of {name} cannot be hidden at a stop here (pidfd_getfd: {refused}): connections in \
-             their queues are lost. Allow it, as with docker run --cap-add SYS_PTRACE; or {}",
+            "the accept queue of {name} cannot be drained at a stop here (pidfd_getfd: {refused}): connections in it \
+             are lost. Allow it, as with docker run --cap-add SYS_PTRACE; or {}",
             remedy(name)
         )),
     }

@@ -1,4 +1,4 @@
-//! What came of it all: the exit code with what it means, and the last words.
+//! The end of `adieu run`: the exit code, what it means, and the lines of the log about it.
 
 use std::sync::Arc;
 

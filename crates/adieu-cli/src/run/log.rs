@@ -26,7 +26,7 @@ enum Line {
     Flush(SyncSender<()>),
     /// Start-up is over, also that of the thread.
     Settle,
-    /// Something is under way that will soon be over.
+    /// A short burst of work has begun.
     SettleSoon,
 }
 
@@ -105,7 +105,7 @@ fn next(waiting: &Receiver<Line>, settle_at: Option<Instant>) -> Option<Line> {
     }
 }
 
-/// Waits until all is written, but not for ever.
+/// Waits until all is written, but not forever.
 pub(super) fn flush(patience: Duration) {
     if let Some(Some(lines)) = WRITER.get().and_then(|writer| writer.lines.get()) {
         let (done, written) = mpsc::sync_channel(1);

@@ -1,7 +1,7 @@
 //! `adieu run`: a life cycle around any program.
 //!
 //! A scope of the library whose part is a process: what comes in as a signal becomes a stop with its phases,
-//! the process is told when its turn comes, and killed with all it left behind when its time is up.
+//! the process gets its signal when its turn comes, and is killed with all its descendants when its time is over.
 //!
 //! One thread does everything but the log, which may have a reader that does not read.
 
@@ -52,7 +52,7 @@ pub(crate) mod codes {
     pub(crate) const NOT_FOUND: u8 = 127;
 }
 
-/// Keeps signals that come before they have a handler. The kernel drops what process 1 has no handler for, and a stop that
+/// Keeps signals that come before they have a handler. The kernel drops what PID 1 has no handler for, and a stop that
 /// is asked for in its first moment would never come.
 pub(crate) fn catch_signals_early() {
     sys::keep_signals(signals::heard());

@@ -39,7 +39,7 @@ pub(super) struct NotifySocket {
     reader: AbortHandle,
 }
 
-/// Where words come in, and where they are told.
+/// Where messages arrive, and where they are published.
 struct Line {
     socket: AsyncFd<OwnedFd>,
     tell: watch::Sender<NotifyState>,
@@ -162,7 +162,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
 
 /// Sends this to our own supervisor, if NOTIFY_SOCKET names one.
 pub(super) fn tell_outside(text: &str) {
-    // Once: with a watchdog it would be said for ever.
+    // Once: with a watchdog it would be said forever.
     static WAS_SAID: AtomicBool = AtomicBool::new(false);
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
         return;
@@ -185,7 +185,7 @@ pub(super) fn tell_outside(text: &str) {
     }
 }
 
-/// The next generation is being started; `READY=1` follows, whatever comes of it.
+/// A new process is being started; `READY=1` follows, whether it gets ready or not.
 pub(super) fn tell_reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;

@@ -2,7 +2,7 @@
 //! has started: its children, and daemons.
 //!
 //! The guard is a process beside us that sleeps at the other end of a socket. When that closes without a word, it
-//! kills the groups it was told of, and every process that has our mark in its environment. It holds nothing else
+//! kills the groups that were registered with it, and every process that has our mark in its environment. It holds nothing else
 //! open, and no signal reaches it but SIGKILL.
 //!
 //! The number of a group that is empty may be used again. While a group has a member, no process can get its number:
@@ -44,7 +44,7 @@ pub(super) struct OrphanGuard {
 }
 
 impl OrphanGuard {
-    /// Starts it, and may be called only before there is a second thread. `None` for the first process of a container,
+    /// Starts it, and may be called only before there is a second thread. `None` for the PID 1 of a container,
     /// with which the kernel ends all others.
     pub(super) fn start() -> io::Result<Option<Self>> {
         if process::id() == 1 {
@@ -85,7 +85,7 @@ impl OrphanGuard {
         self.say(-group.cast_signed(), 0);
     }
 
-    /// One that is gone itself is no problem: it was needed for the worst case only.
+    /// A guard that is gone itself is not an error: it was needed for the worst case only.
     fn say(&self, group: i32, birth: u64) {
         let mut word = [0; WORD];
         let (first, second) = word.split_at_mut(size_of::<i32>());

@@ -35,7 +35,7 @@ struct State {
     known: HashMap<u32, Entry>,
     /// Kills them all if we are killed.
     guard: Option<OrphanGuard>,
-    /// The groups that it was told of.
+    /// The groups that are registered with it.
     guarded: Vec<u32>,
     /// Those that others had started, and left to us.
     adopted: u32,
@@ -78,7 +78,7 @@ impl Process {
         self.end.borrow().is_some()
     }
 
-    /// To the process alone, or to its whole group. Nothing is sent to a process that is no more ours.
+    /// To the process alone, or to its whole group. Nothing is sent to a process that does not belong to the command any more.
     pub(super) fn send(&self, signal: Signal, to_group: bool) {
         if to_group {
             self.processes.signal_group(self.group, signal);
@@ -89,7 +89,7 @@ impl Process {
         }
     }
 
-    /// Has it end. One that is suspended could not hear of it, and goes on for that.
+    /// Asks it to end. A suspended process could not handle the signal, so it is continued.
     pub(super) fn tell_to_end(&self, signal: Signal, to_group: bool) {
         self.send(signal, to_group);
         if !self.has_ended() {
@@ -105,7 +105,7 @@ impl ProcessTree {
         guard: Option<OrphanGuard>,
         warn_reaped: bool,
     ) -> io::Result<Arc<Self>> {
-        // As the first process of a container we are it already, and elsewhere it cannot fail.
+        // As the PID 1 of a container we are it already, and elsewhere it cannot fail.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut knocks = signal(SignalKind::child())?;
         let processes = Arc::new(Self {
@@ -345,7 +345,7 @@ impl ProcessTree {
     pub(super) async fn kill_all(&self) {
         while !self.is_empty() {
             let groups: Vec<u32> = self.state().children().collect();
-            // As process 1 all at once: none is missed, and /proc need not be asked.
+            // As PID 1 all at once: none is missed, and /proc need not be asked.
             sys::kill_all_processes(Signal::KILL);
             // A group first: the kernel lets none of its members fork away.
             for group in groups {

@@ -116,7 +116,7 @@ fn is_short(error: &io::Error) -> bool {
     [Some(libc::EMFILE), Some(libc::ENFILE), Some(libc::ENOMEM)].contains(&code)
 }
 
-/// Has a process go on that is suspended, as by SIGSTOP. No other hears of it.
+/// Continues a process that is suspended, as by SIGSTOP. No other process gets the signal.
 pub(super) fn wake(pid: u32) {
     if is_mounted() && stat_of(pid).is_some_and(|(state, _)| state == 'T') {
         sys::kill(pid, Signal::CONT);

@@ -108,7 +108,7 @@ fn pause(since: Duration, least: Duration) -> Duration {
 /// Completes when nothing was said for so long.
 async fn silence(mut said: watch::Receiver<NotifyState>, ready: Instant, watchdog: Duration) {
     loop {
-        // What was said before is no sign of life after it.
+        // A message from before does not count as a sign of life after it.
         let alive = said.borrow_and_update().alive.unwrap_or(ready).max(ready);
         // Either time passes without a word, or there is one and its time is looked at.
         match timeout_at(alive + watchdog, said.changed()).await {

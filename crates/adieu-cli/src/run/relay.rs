@@ -17,15 +17,15 @@ use tokio::time::timeout;
 use super::worker::Worker;
 use super::{log, sys};
 
-/// The last words of a server that has ended are on their way for no longer than this.
+/// The last bytes of a server that has ended are relayed for no longer than this.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How many are under way.
+/// How many are running.
 #[derive(Default)]
 pub(super) struct Relays(watch::Sender<usize>);
 
 impl Relays {
-    /// Completes when none is under way, or the server's last words have had their time. Cancel-safe.
+    /// Completes when none is running, or the server's last bytes have had their time. Cancel-safe.
     pub(super) async fn done(&self) {
         let mut count = self.0.subscribe();
         let none = count.wait_for(|count| *count == 0);
@@ -58,7 +58,7 @@ pub(super) fn rescue(worker: &Arc<Worker>, set: usize) {
     }
 }
 
-/// The flags of the socket are worker with all processes that have it, so they are put back for the next generation.
+/// The flags of the socket are shared with all processes that have it, so they are put back for the new process.
 fn accept_all(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
     if !sys::queue(socket).is_ok_and(|count| count > 0) {
         return Vec::new();
@@ -87,7 +87,7 @@ async fn pass_on(client: OwnedFd) -> io::Result<()> {
         let _ = to_server.shutdown().await;
         std::future::pending::<()>().await;
     };
-    // It is over when the server has closed: a client may keep its end open for ever.
+    // It is over when the server has closed: a client may keep its end open forever.
     tokio::select! {
         () = asks => {}
         answered = copy(&mut from_server, &mut to_client) => drop(answered?),

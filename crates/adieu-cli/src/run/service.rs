@@ -281,7 +281,7 @@ async fn watch(worker: &Arc<Worker>) -> io::Result<()> {
         loop {
             match watch.changed().await {
                 Ok(()) => {
-                    log::info("something changed: starting the next generation");
+                    log::info("something changed: starting a new process");
                     worker.restart.notify_one();
                 }
                 Err(error) => return log::warn(format_args!("no longer watching: {error}")),

@@ -1,8 +1,8 @@
 //! The sockets of `--listen`: opened once, never closed, handed to one generation of the command after the other.
 //!
-//! A TCP address has one socket for each generation that lives at a time, all on the same port, and the kernel is
-//! told which of them new connections go to. So a new generation gets none before it is ready, and the old one gets
-//! no more once it is: it can empty its queue in peace before it hears of its end. Sockets are used again by later
+//! A TCP address has one socket for each generation that lives at a time, all on the same port, and a BPF program
+//! in the kernel decides which of them new connections go to. So a new generation gets none before it is ready, and the old one gets
+//! no more once it is: its accept queue can be drained before it gets the stop signal. Sockets are used again by later
 //! generations; closing one would change the numbers of the others.
 //!
 //! A Unix socket is shared by all generations.
@@ -251,7 +251,7 @@ fn inherit(count: usize) -> Vec<Port> {
         .collect()
 }
 
-/// Where a socket is. `None` for one without a name, and for what is no socket: systemd hands over FIFOs, too.
+/// Where a socket is. `None` for one without a name, and for a file descriptor that is not a socket: systemd passes FIFOs, too.
 fn shown(socket: &OwnedFd) -> Option<String> {
     let socket = SockRef::from(socket);
     let at = socket.local_addr().ok()?;
@@ -355,7 +355,7 @@ fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     // Accepted connections inherit it. A server that is handed a socket does not set it itself where it takes it for
-    // another kind, as uvicorn does, and then each answer on a kept connection waits 40 ms for an acknowledgement.
+    // another kind, as uvicorn does, and then each answer on a keep-alive connection waits 40 ms for an acknowledgement.
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }

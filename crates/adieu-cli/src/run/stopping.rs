@@ -101,7 +101,7 @@ async fn hide_sockets(worker: &Worker, kill_at: Instant) {
         let copies = sockets.ours().map(|socket| socket.try_clone_to_owned());
         (copies.flatten().collect(), sockets.lent().to_vec())
     };
-    // Without the guard: its socket to us is no listener.
+    // Without the guard: its socket to us does not listen.
     let cloaked = cloak::hide(own, &lent, &worker.processes_of_command());
     let time = kill_at.saturating_duration_since(Instant::now());
     // The other half is the command's.
@@ -165,7 +165,7 @@ pub(super) async fn clear_group(worker: &Worker, group: u32) {
     }
 }
 
-/// The command has ended by itself. After a good end, what it left may finish its work, until we are told to stop;
+/// The command has ended by itself. After a good end, what it left may finish its work, until a stop signal arrives;
 /// after a bad one it is asked to end. Of several commands, what this one left ends with the last. Dropped half-way, the
 /// release phase kills what is left.
 pub(super) async fn await_descendants(

@@ -1,5 +1,5 @@
-//! The supervisor loop of the command: starts it, watches readiness and liveness, replaces it by its next generation,
-//! and takes it to its end.
+//! The supervisor loop of the command: starts it, watches readiness and liveness, replaces it by a new process,
+//! and ends it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +141,7 @@ impl Supervisor<'_> {
                 }
                 Event::Silent => self.abort(),
                 Event::Restart if self.worker.run.is_stopping() => {
-                    log::info("no next generation is started: the stop has begun");
+                    log::info("no new process is started: the stop has begun");
                 }
                 Event::Restart if self.next.is_some() => {
                     self.again = true;
@@ -268,7 +268,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The next generation is the present one now, and the old one may go.
+    /// The new process serves from now on, and the old one may end.
     fn replace(&mut self) {
         let Some((next, _)) = self.next.take() else {
             return;
@@ -290,7 +290,7 @@ impl Supervisor<'_> {
         self.restart_again();
     }
 
-    /// The next generation will not do.
+    /// The new process did not get ready, or failed.
     fn give_up(&mut self, why: &str) {
         if let Some((next, _)) = self.next.take() {
             log::warn(format_args!(
@@ -310,8 +310,8 @@ impl Supervisor<'_> {
         self.restart_again();
     }
 
-    /// Whether a client may have reached a generation that is not ready: it accepts from the sockets of the present
-    /// one.
+    /// Whether a client may have reached a generation that is not ready: it accepts from the sockets of the old
+    /// process.
     fn may_serve(&self, next: &Generation) -> bool {
         self.worker.sockets().overlap(next.set, self.current.set)
     }
@@ -324,7 +324,7 @@ impl Supervisor<'_> {
 
     async fn stop(self) -> adieu::Result {
         match &self.next {
-            // It is told with the present one, and has the same time.
+            // It gets the stop signal with the old one, and has as much time.
             Some((next, _)) if self.may_serve(next) => self.worker.leaving(next),
             Some((next, _)) => next.process.send(Signal::KILL, true),
             None => {}

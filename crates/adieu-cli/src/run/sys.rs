@@ -169,7 +169,7 @@ fn is_text(path: &CStr) -> bool {
     !beginning.starts_with(b"\x7fELF") && !beginning.contains(&0)
 }
 
-/// A child whose state has changed, without waiting for one; `None` while all go on as before. An error means
+/// A child whose state has changed, without waiting for one; `None` while no state has changed. An error means
 /// that there is no child at all.
 pub(super) fn reap() -> io::Result<Option<(u32, Change, Usage)>> {
     let mut status: c_int = 0;
@@ -201,7 +201,7 @@ fn span(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
 }
 
-/// Sends a signal to a process. One that is gone is no problem.
+/// Sends a signal to a process. One that is gone is ignored.
 pub(super) fn kill(pid: u32, signal: Signal) {
     if let Ok(pid @ 1..) = i32::try_from(pid) {
         // SAFETY: takes two numbers and touches no memory.
@@ -209,14 +209,14 @@ pub(super) fn kill(pid: u32, signal: Signal) {
     }
 }
 
-/// Sends a signal to the process that this descriptor stands for. One that is gone is no problem.
+/// Sends a signal to the process that this descriptor stands for. One that is gone is ignored.
 pub(super) fn signal(process: BorrowedFd<'_>, signal: Signal) {
     let (process, nothing) = (process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
     // SAFETY: the descriptor is open for the call; without information of our own the kernel fills it in.
     unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, signal.0, nothing, 0) };
 }
 
-/// Sends a signal to all other processes: for process 1 of a container, to which all others belong.
+/// Sends a signal to all other processes: for PID 1 of a container, to which all others belong.
 pub(super) fn kill_all_processes(signal: Signal) {
     if process::id() == 1 {
         // SAFETY: takes two numbers and touches no memory.

@@ -6,11 +6,11 @@ use adieu::platform::{DetectedPlatform, Platform};
 
 use super::command::Environment;
 
-/// What a service of the library is to end before us: it is gone half a second after its grace, and hears of the stop a
-/// moment late because its queue is emptied first.
+/// How much earlier than `adieu run` a service of the library has to end: it is gone half a second after its grace
+/// period, and gets the stop signal a moment late because its accept queue is drained first.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The variables by which a service of the library is told.
+/// The variables that pass its times to a service of the library.
 const GRACE: &str = "ADIEU_GRACE";
 const LAME_DUCK: &str = "ADIEU_LAME_DUCK";
 
@@ -23,7 +23,7 @@ pub(crate) struct Timeouts {
     pub(super) objection: Option<String>,
     /// What the variable says that is the command's, if it says anything.
     own_grace: Option<String>,
-    /// Whether the command is told of its lame-duck period by a variable of the user.
+    /// Whether the user has set the variable with the command's lame-duck period.
     has_lame_duck: bool,
 }
 
@@ -63,7 +63,7 @@ impl Timeouts {
         })
     }
 
-    /// What is left for the command when it hears of the stop.
+    /// What is left for the command when it gets the stop signal.
     pub(super) fn left(&self) -> Duration {
         self.grace - self.pre_stop
     }

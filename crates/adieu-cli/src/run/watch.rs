@@ -1,4 +1,4 @@
-//! `--watch`: a change under a path, heard from the kernel as the library hears of it.
+//! `--watch`: changes under a path, by inotify, with the library's own file watch.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use adieu::reload::FileWatch;
 
-/// Every file below the folders among these paths, too.
+/// Every file below the directories among these paths, too.
 pub(super) async fn on(paths: &[PathBuf]) -> io::Result<FileWatch> {
     FileWatch::on_trees(paths, counts).await
 }
 
-/// What programs write for themselves is no change; watching it would restart for ever.
+/// Files that programs write for themselves are not watched: they would restart the command forever.
 fn counts(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     !name.starts_with('.') && !name.ends_with('~') && name != "__pycache__" && name != "target"
@@ -30,7 +30,7 @@ mod tests {
 
     impl Folder {
         fn new() -> Self {
-            Self(tempfile::TempDir::new().expect("a folder"))
+            Self(tempfile::TempDir::new().expect("a directory"))
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -45,7 +45,7 @@ mod tests {
             on(&[self.path(name)]).await.expect("watched")
         }
 
-        /// As the kubelet does it: a new folder, and one rename that makes it the current one.
+        /// As the kubelet does it: a new directory, and one rename that makes it the current one.
         fn swap(&self, mount: &str, version: &str) {
             let mount = self.path(mount);
             let data = mount.join(format!("..{version}"));
@@ -70,7 +70,7 @@ mod tests {
     /// For longer than a change waits for more of it.
     async fn is_quiet(watch: &mut FileWatch) {
         let more = tokio::time::timeout(Duration::from_millis(500), watch.changed()).await;
-        assert!(more.is_err(), "something was told that is no change");
+        assert!(more.is_err(), "a file that does not count was reported");
     }
 
     #[tokio::test]

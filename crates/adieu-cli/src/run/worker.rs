@@ -99,7 +99,7 @@ impl Run {
             .filter(|worker| numbers.contains(&worker.command.number))
     }
 
-    /// From the first moment of the stop on, also while everything goes on as before.
+    /// From the first moment of the stop on, also in the lame-duck period.
     pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
@@ -145,7 +145,7 @@ impl Run {
     }
 
     /// The worker whose end is the exit code: the one that ended unasked and so began the stop, else the first in order
-    /// whose end is no success.
+    /// that did not end with success.
     pub(super) async fn decisive(
         &self,
         was_end: bool,
@@ -358,7 +358,7 @@ impl Worker {
         *self.is_ready.borrow()
     }
 
-    /// Our parent process is told when all are ready.
+    /// Our parent process is notified when all are ready.
     pub(super) fn set_ready(&self, ready: bool) {
         self.is_ready.send_replace(ready);
     }

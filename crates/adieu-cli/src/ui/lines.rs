@@ -1,4 +1,4 @@
-//! How a drill goes, where standard error is no terminal: a line for each check that is over.
+//! The progress of a drill, where standard error is not a terminal: a line for each check that is over.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ impl Progress for Lines {
     fn on(&self, event: Event<'_>) {
         if let Event::Finished { check } = event {
             let seconds = check.duration_ms as f64 / 1_000.0;
-            // A closed standard error is no problem of a drill.
+            // A closed standard error does not fail a drill.
             let _ = writeln!(
                 std::io::stderr().lock(),
                 "{} {} in {seconds:.1} s",

@@ -295,7 +295,7 @@ def app(environ, start):
     fn built(name: &str) -> String {
         let folder = Path::new(env!("CARGO_BIN_EXE_adieu"))
             .parent()
-            .expect("a folder");
+            .expect("a directory");
         let program = folder.join(name);
         if !program.exists() {
             let mut build = Command::new(env!("CARGO"));

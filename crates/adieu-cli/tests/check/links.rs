@@ -41,7 +41,7 @@ fn a_repair_does_not_write_through_a_link_with_the_name_of_its_temporary_file() 
         test.read("repo/entrypoint.sh")
             .ends_with("\nexec python -m shop\n")
     );
-    let names = fs::read_dir(test.path().join("repo")).expect("a folder");
+    let names = fs::read_dir(test.path().join("repo")).expect("a directory");
     assert_eq!(names.count(), 3, "nothing is left beside the files");
 }
 
@@ -101,12 +101,12 @@ fn what_a_link_leads_to_inside_is_checked_once_under_its_own_name() {
 #[test]
 fn a_link_that_is_named_is_followed_and_what_is_behind_it_is_not_replaced() {
     let test = repository();
-    link(&test, "beside", "folder");
+    link(&test, "beside", "linked");
     link(&test, "beside/app.py", "file.py");
     assert!(
-        test.run(&["folder"])
+        test.run(&["linked"])
             .out()
-            .contains("folder/app.py:8:5: ADP101")
+            .contains("linked/app.py:8:5: ADP101")
     );
     let ran = test.run(&["--fix", "--unsafe-fixes", "file.py"]);
     assert!(ran.out().contains("file.py:9:5: ADP101"), "{}", ran.out());
@@ -118,8 +118,8 @@ fn a_link_that_is_named_is_followed_and_what_is_behind_it_is_not_replaced() {
     );
     assert!(is_link(&test.path().join("file.py")));
     assert_eq!(test.read("beside/app.py"), BLOCKS);
-    // A folder that is named is the user's own choice, linked or not.
-    let ran = test.run(&["--fix", "--unsafe-fixes", "folder"]);
+    // A directory that is named is the user's own choice, linked or not.
+    let ran = test.run(&["--fix", "--unsafe-fixes", "linked"]);
     assert!(
         ran.err().contains("note: 1 finding repaired"),
         "{}",
@@ -180,7 +180,7 @@ fn the_settings_of_a_repository_name_no_baseline_outside_of_it() {
         let ran = test.run_in("repo", &["--write-baseline"]);
         assert_eq!(ran.code(), 2, "{path}: {}", ran.err());
         assert!(
-            ran.err().contains("the settings may name a file below their own folder only, give another with `--baseline FILE`"),
+            ran.err().contains("the settings may name a file below their own directory only, give another with `--baseline FILE`"),
             "{path}: {}",
             ran.err()
         );
@@ -269,7 +269,7 @@ fn an_ignore_file_that_is_a_link_inside_or_above_is_respected() {
     );
 }
 
-/// One side swaps a folder for a link and back as fast as it can, the other repairs: nothing
+/// One side swaps a directory for a link and back as fast as it can, the other repairs: nothing
 /// outside may change.
 #[test]
 fn a_folder_that_is_swapped_for_a_link_meanwhile_does_not_lead_outside() {
@@ -301,7 +301,7 @@ fn a_folder_that_is_swapped_for_a_link_meanwhile_does_not_lead_outside() {
     assert_eq!(test.read("beside/app.py"), BLOCKS);
     assert_eq!(
         fs::read_dir(test.path().join("beside"))
-            .expect("a folder")
+            .expect("a directory")
             .count(),
         1
     );

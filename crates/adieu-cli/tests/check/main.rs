@@ -165,7 +165,8 @@ fn a_missing_path_is_named_and_the_rest_is_checked() {
     assert_eq!(ran.code(), 2);
     assert!(ran.out().contains("app.py:9:5: ADP101"));
     assert!(
-        ran.err().contains("error: nowhere: no such file or folder"),
+        ran.err()
+            .contains("error: nowhere: no such file or directory"),
         "{}",
         ran.err()
     );
@@ -292,7 +293,7 @@ fn a_file_that_is_no_kind_of_ours_is_said_when_it_is_named() {
     assert_eq!(test.run(&[]).err(), "");
     let ran = test.run(&["notes.md"]);
     assert_eq!(ran.code(), 0);
-    insta::assert_snapshot!(ran.err(), @"note: notes.md: is no kind of file that is checked");
+    insta::assert_snapshot!(ran.err(), @"note: notes.md: is not a kind of file that is checked");
 }
 
 #[test]

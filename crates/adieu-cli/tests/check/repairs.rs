@@ -164,7 +164,7 @@ fn a_function_that_ends_in_exec_is_no_finding() {
         assert_eq!(ran.out(), "", "{script}");
     }
     let ran = started("#!/bin/bash\nserver() {\n  python app.py\n}\nserver\n").run(&[]);
-    insta::assert_snapshot!(ran.out(), @"start.sh:5:1: ADD102 the script stays process 1 above what its function `server` runs and keeps the signal: put `exec` before the last command of that function");
+    insta::assert_snapshot!(ran.out(), @"start.sh:5:1: ADD102 the script stays PID 1 above what its function `server` runs and keeps the signal: put `exec` before the last command of that function");
 }
 
 /// What becomes of an image.

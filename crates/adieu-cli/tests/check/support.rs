@@ -19,13 +19,13 @@ pub(crate) struct Test {
 impl Test {
     pub(crate) fn new() -> Test {
         Test {
-            folder: TempDir::new().expect("a folder"),
+            folder: TempDir::new().expect("a directory"),
         }
     }
 
     pub(crate) fn file(self, name: &str, text: &str) -> Test {
         let path = self.folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a file");
         self
     }

@@ -25,7 +25,7 @@ fn a_program_that_ends_at_once_is_four_with_its_last_words() {
     );
 }
 
-/// What goes to the background cannot be stopped by whoever started it.
+/// A program that goes to the background cannot be stopped by its parent.
 #[test]
 fn a_daemon_is_named_as_one_and_the_remedy_told() {
     // It listens once its parent process has ended: before that it would be a program that is ready.
@@ -100,7 +100,7 @@ fn ready_that_never_comes_is_four() {
     }
 }
 
-/// Somebody may listen and speak something else, or answer that it is not well.
+/// Another program may listen and speak something else, or answer that it is not well.
 #[test]
 fn what_came_in_the_place_of_ready_is_told() {
     let sick = HELLO.replace("200 OK", "503 Busy");
@@ -160,7 +160,10 @@ fn usage_is_two_before_anything_is_started() {
             "is not a signal to stop with",
         ),
         (&["--http", URL, "--header", "no colon"], "there is no `:`"),
-        (&["--http", URL, "--method", "B AD"], "`B AD` is no method"),
+        (
+            &["--http", URL, "--method", "B AD"],
+            "invalid method `B AD`",
+        ),
         (
             &["--http", URL, "--readiness", "gopher://x/"],
             "--readiness gopher://x/: `gopher://x/` is not a URL",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{Ran, Test, URL};
 
-/// A balancer that sends to an instance for at least a quarter of a second after it was told to stop.
+/// A balancer that sends to an instance for at least a quarter of a second after its stop has begun.
 const LATE: &str = r#"
 about = "a balancer of the tests"
 balances = "connections"

@@ -1,4 +1,4 @@
-"""A server that stops with care, and does one thing wrong if it is told to: careful.py PORT [FAULT [LIVE_PORT]]."""
+"""A server that stops with care, and does one thing wrong if an argument says so: careful.py PORT [FAULT [LIVE_PORT]]."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ LARGE = b"0123456789abcdef" * (1 << 19)
 ROOT_AT_STOP = {
     "root-500": ("500 Oops", b"no"),
     "root-503": ("503 Busy", b"no"),
-    "root-foreign": ("200 OK", b"somebody else's\n"),
+    "root-foreign": ("200 OK", b"another user's\n"),
 }
 
 stopping = threading.Event()
@@ -185,7 +185,7 @@ def be_alive(door):
 
 
 def leave_daemon():
-    """Nobody's child, in a session of its own, and nothing in its environment."""
+    """An orphan in a session of its own, with nothing in its environment."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

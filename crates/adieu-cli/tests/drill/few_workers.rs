@@ -4,7 +4,7 @@
 use crate::support::{Judged, Test, URL};
 
 /// A parent and so many workers that share its listener. Each takes one request at a time. At SIGTERM a worker finishes
-/// what it has; what it does with the accept queue and with the request in hand is the last argument.
+/// what it has; what it does with the accept queue and with the request in flight is the last argument.
 const FEW: &str = r#"
 import os, select, signal, socket, sys, time
 PORT, WORKERS, MANNER = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]

@@ -27,7 +27,7 @@ fn a_given_path_that_does_not_answer_as_said_is_two_before_any_stop() {
         ),
         (
             &["--slow", "/?ms={ms}"],
-            &["GET / answered 200 after", "was told to take 400 ms"],
+            &["GET / answered 200 after", "was asked to take 400 ms"],
         ),
         (
             &["--stream", "/"],

@@ -90,7 +90,7 @@ fn killed_it_leaves_nobody_behind() {
     }
 }
 
-/// What was judged before Ctrl-C is told and written.
+/// What was judged before Ctrl-C is printed and written.
 #[test]
 fn interrupted_it_tells_what_was_judged() {
     let test = Test::new();

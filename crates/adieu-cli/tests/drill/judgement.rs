@@ -29,7 +29,7 @@ fn requests_in_flight_that_are_sent_away_are_lost() {
     }
 }
 
-/// Who drops everything at one signal does so at two, as process 1 and below a shell. None of that is to blame.
+/// Who drops everything at one signal does so at two, as PID 1 and below a shell. None of that is to blame.
 #[test]
 fn what_one_signal_loses_is_not_blamed_on_how_it_was_sent() {
     let test = Test::new();
@@ -125,7 +125,7 @@ fn requests_sent_together_are_answered_as_they_were_before() {
     judged.is("pipelined", "passed", &as_before);
 }
 
-/// A program that ends well when idle and badly with clients ends badly.
+/// A program that ends with success when idle and fails with clients fails.
 #[test]
 fn the_exit_code_of_every_stop_counts() {
     let test = Test::new();
@@ -143,7 +143,7 @@ fn the_exit_code_of_every_stop_counts() {
     judged.is("exit-code", "passed", &["exit code 0"]);
 }
 
-/// Killed after the outer grace, a program has failed. The check that is about it tells it, and the others refer to it.
+/// Killed after the grace period, a program has failed. The check that is about it tells it, and the others refer to it.
 #[test]
 fn what_never_ends_is_told_once() {
     let checks =
@@ -182,7 +182,7 @@ fn a_race_without_an_end_is_not_won() {
     }
 }
 
-/// Somebody who is turned away with a 503 was let in before.
+/// A client that gets a 503 was accepted before.
 #[test]
 fn to_be_turned_away_under_load_is_a_failure() {
     let checks = "keepalive-race,fresh-connections";

@@ -18,7 +18,7 @@ fn judge(fault: &str) -> Judged {
     Judged(serde_json::from_str(&ran.out()).expect("one object"))
 }
 
-/// The program is gone as soon as the held request is answered, before anybody has looked whether it was.
+/// The program is gone as soon as the held request is answered, before the drill has looked whether it was.
 #[test]
 fn a_port_that_is_gone_while_a_request_is_held_is_found() {
     let judged = judge("live-refused");

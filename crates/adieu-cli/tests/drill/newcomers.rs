@@ -2,7 +2,7 @@
 
 use crate::support::{Judged, Test, URL};
 
-/// Sends lines back. After the signal nobody accepts any more, and the listener stays open for two seconds.
+/// Sends lines back. After the signal it does not accept any more, and the listener stays open for two seconds.
 const SILENT: &str = r#"
 import os, signal, socket, sys, threading, time
 stopping = threading.Event()
@@ -24,7 +24,7 @@ time.sleep(2)
 os._exit(0)
 "#;
 
-/// The kernel accepts for whoever listens: only an echo shows that somebody is there.
+/// The kernel accepts for every listener: only an echo shows that a program is there.
 #[test]
 fn an_open_door_without_an_echo_is_silence() {
     let test = Test::new().file("silent.py", SILENT);
@@ -49,7 +49,7 @@ fn a_slow_answer_is_no_silence() {
     judged.is("listener-refuses", "passed", &["refused from"]);
 }
 
-/// Answers everybody, also during the drain, and is gone with the answer to the slow request; or closes its door so many
+/// Answers every client, also during the drain, and is gone with the answer to the slow request; or closes its door so many
 /// seconds after the signal.
 const OPEN: &str = r#"
 import os, signal, socket, sys, threading, time
@@ -93,16 +93,20 @@ fn open_for(seconds: &str) -> Judged {
     Judged(serde_json::from_str(&ran.out()).expect("one object"))
 }
 
-/// That nobody is there any more once the process is gone is no refusal.
+/// That no process listens once the program is gone is not a refusal.
 #[test]
 fn a_door_that_only_the_exit_closes_was_never_closed() {
     let judged = open_for("1000");
-    judged.is("listener-refuses", "failed", &["never refuses anybody"]);
+    judged.is(
+        "listener-refuses",
+        "failed",
+        &["never refuses a connection"],
+    );
     let measured = &judged.check("listener-refuses")["measured"];
     assert_eq!(measured, "never refused while it ran");
 }
 
-/// Nothing holds it, and it goes on all the same: that is no drain.
+/// Nothing holds it, and it goes on all the same: that is not a drain.
 #[test]
 fn who_never_stops_does_not_refuse() {
     let deaf = SILENT.replace("lambda *_: stopping.set()", "signal.SIG_IGN");
@@ -112,7 +116,11 @@ fn who_never_stops_does_not_refuse() {
     let checks = ["--check", "listener-refuses"];
     let ran = test.run(&[&address[..], &checks, &command].concat());
     let judged = Judged(serde_json::from_str(&ran.out()).expect("one object"));
-    judged.is("listener-refuses", "failed", &["never refuses anybody"]);
+    judged.is(
+        "listener-refuses",
+        "failed",
+        &["never refuses a connection"],
+    );
 }
 
 /// A lame duck serves for as long as any stop of it takes.

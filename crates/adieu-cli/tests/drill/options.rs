@@ -41,7 +41,7 @@ while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 "#;
 
-/// Lines over TLS are traffic for a drill that is told of it; for one that is not, they are nothing it knows.
+/// Lines over TLS are traffic for a drill with the option; without it they are nothing it knows.
 #[test]
 fn lines_over_tls_are_understood_with_tls_only() {
     let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -128,7 +128,7 @@ fn a_socket_is_held_over_restarts_for_a_program_that_takes_it() {
     }
 }
 
-/// As `uvicorn --fd 3`: nothing tells it a port, so it gets the socket at every start, and nobody else listens.
+/// As `uvicorn --fd 3`: nothing tells it a port, so it gets the socket at every start, and no other process listens.
 #[test]
 fn a_program_that_knows_no_port_is_handed_its_socket_at_every_start() {
     let only = HELD.replace(
@@ -198,7 +198,7 @@ fn uvicorn_takes_its_socket_as_descriptor_3() {
 fn a_directory_in_a_file_is_relative_to_the_file() {
     let test = Test::new();
     for folder in ["conf", "app"] {
-        std::fs::create_dir(test.path().join(folder)).expect("a folder");
+        std::fs::create_dir(test.path().join(folder)).expect("a directory");
     }
     std::fs::write(test.path().join("app/here.py"), HELLO).expect("a file");
     let file = "[[target]]\ncommand = [\"python3\", \"here.py\", \"{port}\"]\ncwd = \"../app\"\n\

@@ -141,7 +141,7 @@ fn a_file_holds_several_targets() {
         .refuses(2, &["no target is named `three`"]);
 }
 
-/// A build server is told one name, and so it finds one file, which another user can read.
+/// A build server knows one name, and so it finds one file, which another user can read.
 #[test]
 fn several_targets_share_one_file_of_each_kind() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -257,7 +257,7 @@ fn what_was_held_before_a_target_that_cannot_be_is_told() {
     assert_eq!(report["errors"][0]["target"], "gone");
 }
 
-/// Whoever reads standard output finds an object there also if nothing could be drilled.
+/// Standard output has an object also if nothing could be drilled.
 #[test]
 fn a_program_that_cannot_be_started_is_told_in_json_too() {
     let words = ["--http", URL, "--json", "--", "no-such-program", "{port}"];
@@ -273,7 +273,7 @@ fn a_program_that_cannot_be_started_is_told_in_json_too() {
     assert!(error.contains("no such command"), "{error}");
 }
 
-/// A reader that has gone away is no mistake, but nobody may take half a report for a success.
+/// A reader that has gone away is not an error, but half a report must not pass for a success.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_that_does_not_fit_on_the_disk_is_two() {

@@ -1,4 +1,4 @@
-//! A folder, the real binary in it, and whoever is left when it has ended.
+//! A directory, the real binary in it, and the processes that are left when it has ended.
 
 use std::fs;
 use std::path::Path;
@@ -23,17 +23,17 @@ while True:
             peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
 "#;
 
-/// A program that stops with care, and does one thing wrong if it is told to.
+/// A program that stops with care, and does one thing wrong if an argument says so.
 const CAREFUL: &str = include_str!("careful.py");
 
-/// A folder and a command in it.
+/// A directory and a command in it.
 pub(crate) struct Test {
     folder: TempDir,
 }
 
 impl Test {
     pub(crate) fn new() -> Self {
-        let folder = TempDir::new().expect("a folder");
+        let folder = TempDir::new().expect("a directory");
         fs::write(folder.path().join("hello.py"), HELLO).expect("a file");
         fs::write(folder.path().join("careful.py"), CAREFUL).expect("a file");
         Self { folder }
@@ -51,7 +51,7 @@ impl Test {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_adieu"));
         command.arg("drill").args(words).current_dir(self.path());
-        // Whoever is left behind is found by this.
+        // A process that is left behind is found by this.
         command.env("ADIEU_DRILL_TEST", self.mark());
         command
     }
@@ -65,7 +65,7 @@ impl Test {
         assert_eq!(
             self.left(),
             Vec::<String>::new(),
-            "somebody was left behind"
+            "a process was left behind"
         );
         Ran(output)
     }

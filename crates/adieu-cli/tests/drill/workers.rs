@@ -1,8 +1,8 @@
-//! Programs that nobody can connect to: all that there is to see of them is how they end.
+//! Programs without an address: all that there is to see of them is how they end.
 
 use crate::support::{Judged, Test};
 
-/// Cleans up for so many seconds after the signal. The next one kills it, or makes it give up, if it is told so.
+/// Cleans up for so many seconds after the signal. The next one kills it, or makes it give up, if an argument says so.
 const WORKER: &str = r#"
 import os, signal, sys, time
 stopping = False
@@ -70,7 +70,7 @@ fn an_end_as_after_a_single_signal_is_none_of_the_second() {
     }
 }
 
-/// Nobody was connected, so nobody held it; and the stops that ended are not all there were.
+/// No client was connected, so none held it; and the stops that ended are not all there were.
 #[test]
 fn a_stop_without_an_end_is_told_as_it_was() {
     let judged = judge_within("3s", "hangs", "0", "0.5");
@@ -80,11 +80,11 @@ fn a_stop_without_an_end_is_told_as_it_was() {
     assert_eq!(advice["endless"], 2, "{advice}");
 }
 
-/// Does jobs from a file, each in half a second, and writes what it has done to another. At SIGTERM it finishes the job in
-/// hand; told `drops`, it forgets it. A child helps it, without which a job cannot be finished.
+/// Does jobs from a file, each in half a second, and writes what it has done to another. At SIGTERM it finishes the
+/// job that it does; with `drops` it forgets it. A child helps it, without which a job cannot be finished.
 const QUEUE: &str = r#"
 import os, signal, subprocess, sys, time
-FOLDER, MANNER = sys.argv[1], sys.argv[2]
+DIRECTORY, MANNER = sys.argv[1], sys.argv[2]
 stopping = False
 def stop(*_):
     global stopping
@@ -92,12 +92,12 @@ def stop(*_):
     if MANNER == "drops":
         sys.exit(0)
 def read(name):
-    path = os.path.join(FOLDER, name)
+    path = os.path.join(DIRECTORY, name)
     return open(path).read().split() if os.path.exists(path) else []
 def take():
     todo = [job for job in read("todo") if job not in read("taken")]
     if todo:
-        with open(os.path.join(FOLDER, "taken"), "a") as file:
+        with open(os.path.join(DIRECTORY, "taken"), "a") as file:
             file.write(todo[0] + "\n")
         return todo[0]
 signal.signal(signal.SIGTERM, stop)
@@ -109,7 +109,7 @@ while not stopping:
     while (left := until - time.monotonic()) > 0:
         time.sleep(left)
     if job and helper.poll() is None:
-        with open(os.path.join(FOLDER, "done"), "a") as file:
+        with open(os.path.join(DIRECTORY, "done"), "a") as file:
             file.write(job + "\n")
 helper.kill()
 "#;
@@ -132,7 +132,7 @@ fn judge_fed(manner: &str, checks: &str) -> Judged {
     Judged(serde_json::from_str(&ran.out()).unwrap_or_else(|_| panic!("{}", ran.err())))
 }
 
-/// The job in hand at the signal is the one that is lost or kept.
+/// The job in flight at the signal is the one that is lost or kept.
 #[test]
 fn the_work_of_a_worker_is_followed_over_a_stop() {
     let checks = "inflight-finishes,group-signal";
@@ -164,7 +164,7 @@ fn the_work_of_a_worker_is_followed_over_a_stop() {
 #[test]
 fn a_worker_without_work_is_said_to_have_had_none() {
     let judged = judge("", "0", "0");
-    judged.is("term-twice", "passed", &["no work in hand", "--feed"]);
+    judged.is("term-twice", "passed", &["no work in flight", "--feed"]);
     let test = Test::new();
     let words = [
         "--ready-line",

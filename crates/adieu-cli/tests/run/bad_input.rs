@@ -78,7 +78,7 @@ fn files_that_lack_something() {
     assert_eq!((code, out.as_str()), (4, "of words\n"), "{said}");
 }
 
-/// Only a socket that nobody answers on is left over; any other file is somebody's.
+/// Only a socket without a listener is left over; any other file belongs to a user.
 #[test]
 fn a_file_is_not_taken_for_a_socket() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -90,7 +90,10 @@ fn a_file_is_not_taken_for_a_socket() {
         let listen = format!("unix:{}", path.display());
         let (code, _, said) = run(&["--listen", &listen], &["true"]);
         assert_eq!(code, 125, "{said}");
-        assert!(said.contains("a file is there that is no socket"), "{said}");
+        assert!(
+            said.contains("a file exists that is not a socket"),
+            "{said}"
+        );
     }
     assert_eq!(std::fs::read_to_string(&link).unwrap(), "dear");
     let left = folder.path().join("left.sock");
@@ -180,7 +183,7 @@ fn options_that_make_no_sense() {
     assert_eq!(code, 2, "{said}");
 }
 
-/// Whoever forgets the `--` is understood: the first word that is no option is the command, and the rest its own.
+/// The `--` may be left out: the first word that is not an option is the command, and the rest its own.
 #[test]
 fn the_two_hyphens_may_be_left_out() {
     let output = std::process::Command::new(crate::support::ADIEU)
@@ -195,10 +198,18 @@ fn the_two_hyphens_may_be_left_out() {
 
 #[test]
 fn what_is_watched_must_be_there() {
-    let options = ["--listen", "tcp:127.0.0.1:0", "--watch", "/no/such/folder"];
+    let options = [
+        "--listen",
+        "tcp:127.0.0.1:0",
+        "--watch",
+        "/no/such/directory",
+    ];
     let (code, out, said) = run(&options, &["echo", "begun"]);
     assert_eq!((code, out.as_str()), (125, ""), "{said}");
-    assert!(said.contains("/no/such/folder cannot be watched"), "{said}");
+    assert!(
+        said.contains("/no/such/directory cannot be watched"),
+        "{said}"
+    );
 }
 
 /// The command lives on, is not ready, and one line says what to do.
@@ -253,7 +264,7 @@ fn options_that_would_do_nothing() {
     );
 }
 
-/// Somebody listens there who takes nobody out of a full queue.
+/// A process listens there that does not accept from its full queue.
 #[tokio::test]
 async fn a_unix_socket_that_somebody_else_is_too_busy_on() {
     let folder = tempfile::TempDir::new().unwrap();

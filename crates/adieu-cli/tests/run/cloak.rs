@@ -1,4 +1,4 @@
-//! A server that knows nothing of us, stopped under a load of fresh connections: what was lost, with the sockets hidden
+//! A server that knows nothing of us, stopped under a load of fresh connections: what was lost, with the accept queue drained
 //! first and without. `cargo xtask bench cloak` does the same with the servers that people use.
 
 use std::io::{Read, Write};
@@ -89,7 +89,7 @@ async fn the_queue_of_a_plain_server_survives_its_stop() {
     assert!(without > 0, "in {stops} stops");
 }
 
-/// Slower than what counts as stuck, all in all. At SIGTERM it finishes the one it has, and whoever waits is lost.
+/// Slower than what counts as stuck, all in all. At SIGTERM it finishes the one it has, and those that wait are lost.
 pub(crate) const SLOW: &str = r#"
 import os, select, signal, socket, time
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
@@ -105,7 +105,7 @@ while True:
         peer.sendall(text)
 "#;
 
-/// The file goes, so that nobody new comes in; those who wait already are answered, as on TCP.
+/// The file goes, so that no new client connects; those that wait already are answered, as on TCP.
 #[tokio::test]
 async fn the_queue_of_a_unix_socket_survives_its_stop() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -159,7 +159,7 @@ async fn the_queue_of_a_slow_server_survives_its_stop() {
     assert_eq!(wrapper.code().await.0, 0);
 }
 
-/// One that hangs hears of the stop all the same, and it is said that some wait in vain.
+/// A server that hangs gets the stop signal all the same, and the log says that connections wait in vain.
 #[tokio::test]
 async fn a_hung_server_hears_of_the_stop() {
     let hung = "import select, socket, time\nlistener = socket.socket(fileno=3)\n\
@@ -195,7 +195,7 @@ async fn the_queue_of_a_daemon_survives_its_stop() {
     }
 }
 
-/// The tables of a busy machine are long, and whoever has no socket is in none of them.
+/// The tables of a busy machine are long, and a process without a socket is in none of them.
 #[tokio::test]
 async fn a_command_without_a_socket_has_no_table_read() {
     if Command::new("strace").arg("-V").output().is_err() {

@@ -29,7 +29,7 @@ async fn the_command_dies_with_the_wrapper() {
     let main: i32 = wrapper.line("main ").await.parse().unwrap();
     wrapper.signal(Signal::KILL);
     wrapper.end().await;
-    // A zombie waits for whoever adopts it, which is not ours to see to.
+    // A zombie waits for the process that adopts it, which is not ours to see to.
     assert!(ends(main, PATIENCE));
 }
 
@@ -64,7 +64,7 @@ async fn nothing_outlives_the_wrapper() {
     assert!(ends(guardian, PATIENCE));
 }
 
-/// It holds nobody up, and goes with whom it guards.
+/// It does not hold up the exit, and goes with the process that it guards.
 #[tokio::test]
 async fn the_guardian_is_in_nobodys_way() {
     let mut wrapper = Wrapper::start(&[], &["sh", "-c", "echo main $$; exec sleep 1000"]);
@@ -107,7 +107,7 @@ pub(crate) fn guardian_of(wrapper: i32) -> i32 {
     find().unwrap()
 }
 
-/// Fills a pipe, says so on the other one, and waits in a write that nobody will read.
+/// Fills a pipe, says so on the other one, and waits in a write without a reader.
 const FILLS: &str = r#"
 import fcntl, os, signal, sys
 full, other = int(sys.argv[1]), 3 - int(sys.argv[1])
@@ -124,7 +124,7 @@ os.write(other, b"full\n")
 os.write(full, bytes(4096))
 "#;
 
-/// Nobody reads what the command writes: it waits, and we do not.
+/// The command's output has no reader: the command waits, and we do not.
 #[test]
 fn a_full_pipe_holds_nobody_up() {
     for full in ["1", "2"] {

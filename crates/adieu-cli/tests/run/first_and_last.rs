@@ -1,4 +1,4 @@
-//! Signals in the first moment, before anybody listens, and in the last, when nobody does any more.
+//! Signals in the first moment, before there are handlers, and in the last, when there are none any more.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -33,7 +33,7 @@ async fn a_stop_before_the_start_is_a_stop() {
     assert_eq!(code(subject).await, Some(143));
 }
 
-/// Where the kernel drops what nobody has a handler for.
+/// Where the kernel drops signals without a handler.
 #[tokio::test]
 async fn a_stop_before_the_start_of_process_1_is_a_stop() {
     if !may_unshare() {

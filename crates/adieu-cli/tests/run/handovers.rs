@@ -18,7 +18,7 @@ async fn taken_over(wrapper: &mut Wrapper) -> i32 {
     pid.and_then(|it| it.parse().ok()).expect("a process id")
 }
 
-/// Whatever restarts are asked for: a hand-over is no end.
+/// Whatever restarts are asked for: a hand-over is not an end.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_successor_is_the_command() {
     for restart in ["never", "always"] {

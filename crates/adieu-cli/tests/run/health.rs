@@ -90,7 +90,7 @@ async fn probes_feed_readiness() {
     let (code, said) = health(address, "/readyz");
     assert_eq!(code, 1, "{said}");
     std::fs::write(&flag, "").unwrap();
-    // An answer is good for a second: whoever asks has to ask again.
+    // An answer is good for a second: the client has to ask again.
     until("ready", || health(address, "/readyz").0 == 0);
     std::fs::remove_file(&flag).unwrap();
     until("not ready", || health(address, "/readyz").0 == 1);
@@ -98,7 +98,7 @@ async fn probes_feed_readiness() {
     wrapper.end().await;
 }
 
-/// Readiness goes first, the command hears of it later.
+/// Readiness goes first, the command gets its signal later.
 #[tokio::test]
 async fn readiness_is_off_during_the_pre_stop() {
     let options = [
@@ -280,7 +280,7 @@ async fn an_answer_does_not_make_it_larger() {
     wrapper.end().await;
 }
 
-/// What a probe asks may hold a password, and whoever asks for health may be anybody.
+/// What a probe asks may hold a password, and any client may ask for health.
 #[tokio::test]
 async fn a_probe_is_named_by_its_kind() {
     let nobody = free();

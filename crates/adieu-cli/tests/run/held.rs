@@ -88,7 +88,7 @@ fn a_wish_for_no_more_than_the_probe_of_the_socket_is_refused() {
     }
 }
 
-/// Whoever has taken our place at a path keeps it.
+/// A process that has taken our place at a path keeps it.
 #[tokio::test]
 async fn the_file_of_another_is_left_alone() {
     let folder = tempfile::TempDir::new().unwrap();

@@ -60,7 +60,7 @@ async fn nothing_wakes_by_itself() {
 #[tokio::test]
 async fn nor_does_what_waits_for_others() {
     let folder = tempfile::TempDir::new().unwrap();
-    // Not beside the folders of other tests: the one that a path lies in is watched, too.
+    // Not beside the directories of other tests: the one that a path lies in is watched, too.
     let watched = folder.path().join("watched");
     fs::create_dir(&watched).unwrap();
     let options = [

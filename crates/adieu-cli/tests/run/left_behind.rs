@@ -27,7 +27,7 @@ def leave_zombie():
     os.read(mine, 1)
 "#;
 
-/// A zombie holds nothing, and nobody may ever wait for it: a group of zombies is gone.
+/// A zombie holds nothing, and its parent may never wait for it: a group of zombies is gone.
 #[tokio::test]
 async fn a_zombie_in_the_group_holds_no_restart_up() {
     let server = format!("{ZOMBIE}\nif {FIRST}: leave_zombie()\n{SERVER}");
@@ -71,7 +71,7 @@ if os.fork() == 0:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         print("has the lock", flush=True)
     except BlockingIOError:
-        print("somebody has the lock", flush=True)
+        print("another process has the lock", flush=True)
     os.write(theirs, b"x")
     signal.sigwait([signal.SIGTERM])
     print("asked to end", flush=True)
@@ -145,7 +145,7 @@ async fn what_is_left_goes_when_the_old_one_dies_early() {
     assert_eq!(wrapper.code().await.0, 0);
 }
 
-/// A server that hangs has accepted nobody when it is replaced: those who wait are answered by the next one.
+/// A server that hangs has accepted no client when it is replaced: those that wait are answered by the next one.
 #[tokio::test]
 async fn what_waits_in_the_queue_of_one_that_hangs_is_answered_by_the_next() {
     let server = format!(
@@ -158,7 +158,7 @@ async fn what_waits_in_the_queue_of_one_that_hangs_is_answered_by_the_next() {
     let address = address.rsplit_once("tcp:").expect("an address").1;
     wrapper.says(" ready after ").await;
     let mut client = TcpStream::connect(address).unwrap();
-    // Longer than the old one is waited for by far; without this it would be for ever.
+    // Longer than the old one is waited for by far; without this it would be forever.
     client
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();

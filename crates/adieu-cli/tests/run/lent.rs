@@ -1,4 +1,4 @@
-//! Sockets that somebody has lent to us without a word: they are theirs, and are given back as they were.
+//! Sockets that the parent process shares with us: they are given back as they were.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

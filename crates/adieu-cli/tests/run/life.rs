@@ -107,7 +107,7 @@ async fn the_end_comes_after_the_last_descendant() {
     assert_eq!((code, state(pid)), (0, None), "{said}");
 }
 
-/// After a bad end nobody waits for what was left: it is told to end.
+/// After a failure the processes that are left get SIGTERM at once.
 #[tokio::test]
 async fn what_a_failed_command_leaves_is_stopped() {
     let leaves = "sh -c 'echo left $$; while :; do sleep 0.01; done' & read line; exit 9";
@@ -167,7 +167,7 @@ const LONG_PRE_STOP: [&str; 6] = [
     "127.0.0.1:0",
 ];
 
-/// Before the command has heard of the stop, a hurry skips the wait and not the command's own end.
+/// Before the command has got its signal, a second signal skips the wait and not the command's own end.
 #[tokio::test]
 async fn a_hurry_in_the_pre_stop_still_tells_the_command() {
     for (script, expected) in [(TELLS, 5), (STUBBORN, 137)] {
@@ -190,7 +190,7 @@ async fn the_stop_waits_for_the_pre_stop() {
     let options = ["--pre-stop", "400ms", "--health", "127.0.0.1:0"];
     let mut wrapper = Wrapper::start(&options, &["sh", "-c", TELLS]);
     wrapper.line("ready").await;
-    // What was never ready has nobody to wait for.
+    // What was never ready has no client to wait for.
     wrapper.ready().await;
     let begun = std::time::Instant::now();
     wrapper.signal(Signal::TERM);
@@ -208,7 +208,7 @@ async fn the_stop_waits_for_the_pre_stop() {
     );
 }
 
-/// Nobody is left whom a load balancer could send anything to, by mistake or not.
+/// No process is left that a load balancer could send anything to.
 #[tokio::test]
 async fn the_pre_stop_is_not_waited_for_once_the_command_has_ended() {
     for (code, when) in [(3, "before"), (5, "while")] {
@@ -234,7 +234,7 @@ async fn the_pre_stop_is_not_waited_for_once_the_command_has_ended() {
     }
 }
 
-/// Who is suspended hears of the stop all the same, as under systemd; nobody waits for the grace to be over.
+/// A suspended process gets the stop all the same, as under systemd; the stop does not wait until the grace period is over.
 #[tokio::test]
 async fn who_is_suspended_is_not_killed() {
     let script = "(setsid sleep 1000 & echo rest $!); trap 'exit 4' TERM; echo ready $$; while :; do sleep 0.01; done";

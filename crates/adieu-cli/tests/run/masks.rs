@@ -1,4 +1,4 @@
-//! Started by somebody who has signals blocked, which every process below inherits.
+//! Started by a parent process that has signals blocked, which every process below inherits.
 
 use adieu_testkit::ChildProcess;
 use rustix::process::Signal;

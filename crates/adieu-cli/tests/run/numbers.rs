@@ -1,4 +1,4 @@
-//! Process numbers that are used again: whoever has got one is no business of ours.
+//! Process numbers that are used again: a process that has got one is left alone.
 
 use adieu_testkit::ChildProcess;
 use rustix::process::{Pid, Signal, test_kill_process};
@@ -77,7 +77,7 @@ async fn a_signal_between_two_lives_is_for_nobody() {
     is_unharmed(number, parent).await;
 }
 
-/// Its leader ends, and later the other one leaves the group: nobody tells that it is empty.
+/// Its leader ends, and later the other one leaves the group: the kernel does not report that it is empty.
 const LEAVES: &str = r#"
 import os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -91,7 +91,7 @@ if os.fork() == 0:
 os._exit(0)
 "#;
 
-/// The guardian kills what is ours, whatever has become of the numbers it was told.
+/// The guardian kills what is ours, whatever has become of the numbers it got.
 #[tokio::test]
 async fn a_group_that_has_become_another_is_spared() {
     let mut wrapper = Wrapper::start(&[], &["/usr/bin/python3", "-c", LEAVES]);

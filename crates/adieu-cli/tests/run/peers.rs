@@ -14,7 +14,7 @@ use crate::support::{ADIEU, PATIENCE, children, ends, is_reaped, state};
 
 /// What a peer that never does it is given.
 const GIVE_UP: Duration = Duration::from_secs(2);
-/// A peer that does not wait for anybody is gone by then; on a machine so busy that it is not, it passes for one that
+/// A peer that does not wait for descendants is gone by then; on a machine so busy that it is not, it passes for one that
 /// does. Ours says that it waits.
 const UNTIL_IT_WOULD_HAVE_ENDED: Duration = Duration::from_millis(500);
 
@@ -174,7 +174,7 @@ fn passes_on(wrapper: &[&str]) -> String {
     yes(wrapped.says("heard", patience(wrapper)))
 }
 
-/// Orphans of orphans that are ended: then they are gone, or zombies for ever.
+/// Orphans of orphans that are ended: then they are gone, or zombies forever.
 fn reaps(wrapper: &[&str]) -> String {
     let script = "for i in 1 2 3; do (sh -c 'echo $$; exec sleep 1000' &); done; echo $$; \
                   while :; do sleep 0.05; done";
@@ -188,7 +188,7 @@ fn reaps(wrapper: &[&str]) -> String {
     yes(orphans.iter().all(|it| is_reaped(*it, patience(wrapper))))
 }
 
-/// The one that is left ends when it is told to, and the wrapper must be there to see it.
+/// The one that is left ends at its signal, and the wrapper must be there to see it.
 fn waits(wrapper: &[&str]) -> String {
     let script = "trap 'exit 0' USR2; \
                   sh -c 'trap \"echo done; exit\" USR1; echo $$; kill -USR2 $PPID; while :; do sleep 0.01; done' & \

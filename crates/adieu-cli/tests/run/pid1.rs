@@ -1,4 +1,4 @@
-//! As a real process 1, in a PID namespace of its own.
+//! As a real PID 1, in a PID namespace of its own.
 
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn first_with(namespace: &[&str], options: &[&str], script: &str) -> ChildProces
     ChildProcess::start("unshare", words).expect("it starts")
 }
 
-/// The kernel protects process 1 from signals that it has no handler for, and a shell that is busy swallows them.
+/// The kernel protects PID 1 from signals that it has no handler for, and a shell that is busy swallows them.
 #[tokio::test]
 async fn a_shell_that_swallows_sigterm_is_ended_on_time() {
     if !may_unshare() {
@@ -50,7 +50,7 @@ async fn a_shell_that_swallows_sigterm_is_ended_on_time() {
     assert_eq!(end.status.code(), Some(137), "{}", end.errors);
 }
 
-/// A /proc of other processes says nothing of ours: nobody there is named, and nobody of ours is left.
+/// A /proc of other processes says nothing of ours: no process of it is named, and none of ours is left.
 #[tokio::test]
 async fn a_foreign_proc_is_not_believed() {
     if !may_unshare() {
@@ -83,7 +83,7 @@ async fn orphans_are_reaped_and_the_code_is_the_commands() {
     if !may_unshare() {
         return;
     }
-    // Each ends when it has come to process 1. A zombie can still be sent a signal; one that was reaped cannot.
+    // Each ends when it has come to PID 1. A zombie can still be sent a signal; one that was reaped cannot.
     let script = r#"
         orphan='until grep -q "^PPid:.1$" /proc/$$/status; do :; done; exit 1'
         echo parent $PPID
@@ -96,7 +96,7 @@ async fn orphans_are_reaped_and_the_code_is_the_commands() {
     assert_eq!(
         parent.expect("in time").expect("a line"),
         "1",
-        "we are process 1"
+        "we are PID 1"
     );
     let none = timeout(PATIENCE, subject.line("none left")).await;
     none.expect("in time").expect("a line");

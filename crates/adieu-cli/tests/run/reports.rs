@@ -1,4 +1,4 @@
-//! The report, for whoever reads it in the place of the exit code.
+//! The report, for programs that read it in the place of the exit code.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -10,7 +10,7 @@ struct ReportFile(TempDir);
 
 impl ReportFile {
     fn new() -> Self {
-        Self(TempDir::new().expect("a folder"))
+        Self(TempDir::new().expect("a directory"))
     }
 
     fn path(&self) -> String {
@@ -70,10 +70,10 @@ async fn a_stop_has_the_code_of_the_command() {
     assert_eq!(report["cause"], "sigterm", "{report:#}");
 }
 
-/// A pipe that nobody reads holds nobody up.
+/// A pipe without a reader does not hold up the exit.
 #[tokio::test]
 async fn a_report_that_nobody_reads_is_not_waited_for() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let pipe = folder.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.is_ok_and(|it| it.success()));

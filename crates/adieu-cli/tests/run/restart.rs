@@ -1,4 +1,4 @@
-//! Restarts after an end, and restarts without a gap.
+//! Restarts after an end, and zero-downtime restarts.
 
 use adieu_testkit::ChildProcess;
 use rustix::process::Signal;
@@ -171,7 +171,7 @@ async fn an_old_generation_goes_with_all_it_started() {
     }
 }
 
-/// A wish that comes while the next generation is starting is for one more: what it starts from has changed since.
+/// A request that comes while a new process is starting is for one more: what it starts from has changed since.
 #[tokio::test]
 async fn a_wish_during_a_restart_is_kept() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -225,14 +225,14 @@ async fn a_wish_during_the_pre_stop_is_too_late() {
     wrapper.signal(Signal::TERM);
     wrapper.says("serving for another").await;
     wrapper.signal(Signal::HUP);
-    wrapper.says("no next generation is started").await;
-    // Nobody waits for the rest of it.
+    wrapper.says("no new process is started").await;
+    // The test does not wait for the rest of it.
     wrapper.signal(Signal::INT);
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 0, "{said}");
 }
 
-/// A next generation that is not ready when the stop comes has nothing to finish, and does not hold it up.
+/// A new process that is not ready when the stop comes has nothing to finish, and does not hold it up.
 #[tokio::test]
 async fn a_stop_does_not_wait_for_the_next_generation() {
     let deaf = format!(
@@ -271,7 +271,7 @@ fn several_sockets_are_told_by_number_and_name() {
     );
 }
 
-/// Nobody new comes in through the file of a Unix socket while the command ends; it is gone before that hears of it.
+/// No client connects through the file of a Unix socket while the command ends; the file is gone before the signal.
 #[tokio::test]
 async fn the_file_of_a_socket_goes_first() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -311,7 +311,7 @@ async fn a_changed_file_is_a_wish_for_the_next_generation() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--watch", watched];
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
     let first = wrapper.line("pid ").await;
-    // Set-up goes on while the command starts.
+    // Setup goes on while the command starts.
     wrapper.says(&format!("watching {watched}")).await;
     std::fs::write(folder.path().join("app.py"), "new").unwrap();
     assert_ne!(wrapper.line("pid ").await, first);
@@ -375,7 +375,7 @@ async fn an_ignored_hangup_is_told_of() {
         wrapper.signal(Signal::TERM);
         assert_eq!(wrapper.code().await.0, 0);
     }
-    // Without sockets it would not have started anything, and nobody is told.
+    // Without sockets it would not have started anything, and no notification is sent.
     let mut wrapper = Wrapper {
         subject: ChildProcess::start(
             "sh",

@@ -72,7 +72,7 @@ async fn a_socket_activated_server() {
 /// A new version that dies, hangs or never listens: the old one goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_new_version() {
-    let folder = tempfile::TempDir::new().expect("a folder");
+    let folder = tempfile::TempDir::new().expect("a directory");
     let program = folder.path().join("server.py");
     let write = |text: &str| std::fs::write(&program, text).expect("a file");
     write(SERVER);
@@ -136,7 +136,7 @@ async fn takes_over_from_itself(module: &str, program: &str, command: &[&str]) {
     let Some(python) = python_with(module) else {
         return;
     };
-    let folder = tempfile::TempDir::new().expect("a folder");
+    let folder = tempfile::TempDir::new().expect("a directory");
     std::fs::write(folder.path().join("shop.py"), program).expect("a file");
     let options = ["--listen", "web=tcp:127.0.0.1:0"];
     let path = folder.path().to_str().expect("a path");
@@ -195,7 +195,7 @@ async fn gunicorn() {
     takes_over_from_itself("gunicorn", WSGI, &command).await;
 }
 
-/// A service of the library, in the place of one that knows nothing of us. It closes kept connections in good order,
+/// A service of the library, in the place of one that knows nothing of us. It closes keep-alive connections in good order,
 /// so all kinds of clients come through.
 #[tokio::test(flavor = "multi_thread")]
 async fn example_web() {

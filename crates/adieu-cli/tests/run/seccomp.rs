@@ -71,8 +71,11 @@ async fn the_queue_survives_where_no_socket_can_be_taken() {
         let tally = timeout(PATIENCE, load.finish()).await.expect("in time");
         let (code, said) = wrapper.code().await;
         assert_eq!((tally.lost(), code), (0, 0), "{tally} {said}");
-        assert!(said.contains("1 listening socket hidden"), "{said}");
-        assert!(!said.contains("cannot be hidden"), "{said}");
+        assert!(
+            said.contains("1 listening socket closed to new connections"),
+            "{said}"
+        );
+        assert!(!said.contains("cannot be drained"), "{said}");
     }
 }
 
@@ -88,7 +91,7 @@ libc.accept(listener.fileno(), None, None)
 libc.pause()
 "#;
 
-/// Whoever is traced sleeps on where it slept, and has its registers and its signals as before.
+/// A traced process sleeps on where it slept, and has its registers and its signals as before.
 #[cfg(target_arch = "x86_64")]
 #[tokio::test]
 async fn a_call_in_which_the_command_sleeps_goes_on() {
@@ -110,7 +113,9 @@ async fn a_call_in_which_the_command_sleeps_goes_on() {
     until("it sleeps", || of("syscall").starts_with(ACCEPT));
     let before = (of("syscall"), blocked());
     wrapper.signal(Signal::TERM);
-    wrapper.says("2 listening sockets hidden").await;
+    wrapper
+        .says("2 listening sockets closed to new connections")
+        .await;
     wrapper.says("SIGWINCH to python3").await;
     until("it sleeps", || !of("syscall").starts_with("running"));
     assert_eq!((of("syscall"), blocked()), before);
@@ -124,7 +129,7 @@ async fn a_call_in_which_the_command_sleeps_goes_on() {
 /// Where nothing helps it is said before the first connection comes, with what to do.
 #[tokio::test]
 async fn what_cannot_be_hidden_is_said_at_the_start() {
-    const WORDS: &str = "cannot be hidden at a stop here";
+    const WORDS: &str = "cannot be drained at a stop here";
     let refused = [PIDFD_GETFD, PTRACE];
     let sleep = ["sleep", "1000"];
     let mut wrapper = start(&refused, &[], &sleep);

@@ -15,7 +15,7 @@ run = ["sh", "-c", "trap 'exit 0' TERM; echo base up; while :; do sleep 1 & wait
 "#;
 
 fn start(options: &[&str], text: &str) -> (Wrapper, TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("run.toml");
     fs::write(&path, text).expect("a file");
     let path = path.to_str().expect("a path");

@@ -18,7 +18,7 @@ for number in numbers:
 signal.pause()
 "#;
 
-/// A next generation has to take all that the present one serves: connections to the others would hang.
+/// A new process has to take all sockets that the old one serves: connections to the others would hang.
 #[tokio::test]
 async fn one_that_takes_fewer_sockets_is_not_ready() {
     let options = [
@@ -41,7 +41,7 @@ async fn one_that_takes_fewer_sockets_is_not_ready() {
     assert_eq!(wrapper.code().await.0, 0);
 }
 
-/// The first one has nobody to be held against: a command may leave a socket alone.
+/// The first one has no old process to compare with: a command may leave a socket alone.
 #[tokio::test]
 async fn the_first_may_take_one_of_two() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];

@@ -107,7 +107,7 @@ async fn where_the_platform_stops_with_sigint_the_command_gets_sigterm() {
     assert_eq!(code_after(&["--platform", "ecs"], Signal::INT).await, 8);
 }
 
-/// What the command is told of its grace: a second less, or half of a short one.
+/// The grace period that the command gets: a second less, or half of a short one.
 #[test]
 fn the_grace_fits_the_platform() {
     for (platform, told) in [

@@ -22,7 +22,7 @@ pub(crate) fn run(options: &[&str], command: &[&str]) -> (i32, String, String) {
     run_in(&[], options, command)
 }
 
-/// The same in surroundings that these variables tell of.
+/// Starts it with these variables in its environment.
 pub(crate) fn run_in(
     variables: &[(&str, &str)],
     options: &[&str],
@@ -49,7 +49,7 @@ pub(crate) fn run_in(
     )
 }
 
-/// `adieu run`, under way.
+/// A running `adieu run`.
 pub(crate) struct Wrapper {
     pub(crate) subject: ChildProcess,
 }
@@ -156,7 +156,7 @@ pub(crate) fn ends(pid: i32, patience: Duration) -> bool {
     has(pid, PollFlags::IN, patience)
 }
 
-/// Waits until somebody has reaped it. A kernel before 6.9 tells nobody; then it takes the whole time.
+/// Waits until it is reaped. A kernel before 6.9 does not report that; then it takes the whole time.
 pub(crate) fn is_reaped(pid: i32, patience: Duration) -> bool {
     has(pid, PollFlags::empty(), patience) || state(pid).is_none()
 }
@@ -189,7 +189,7 @@ pub(crate) fn comes_true(patience: Duration, is_so: impl Fn() -> bool) -> bool {
 
 /// Another program of the workspace: it lies beside ours, where the whole suite has been built, or is built now.
 pub(crate) fn built(name: &str) -> String {
-    let folder = Path::new(ADIEU).parent().expect("a folder");
+    let folder = Path::new(ADIEU).parent().expect("a directory");
     let program = folder.join(name);
     if !program.exists() {
         let mut build = Command::new(env!("CARGO"));

@@ -24,7 +24,7 @@ impl Unit {
     }
 
     fn start_with(options: &str, listener: &TcpListener, variables: &str, server: &str) -> Self {
-        let folder = TempDir::new().expect("a folder");
+        let folder = TempDir::new().expect("a directory");
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).expect("a socket");
         manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -119,11 +119,11 @@ fn a_socket_is_handed_on_by_its_name_and_outlives_every_generation() {
     assert_eq!(unit.end(), Some(0));
 }
 
-/// The manager is told of a next version that failed by being told that all is as before.
+/// After a new version that failed, the manager gets the state of the old one again.
 #[test]
 fn a_broken_next_version_leaves_the_unit_ready() {
     let listener = listener();
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let flag = folder.path().join("broken");
     let server = format!(
         "import os\nif os.path.exists({:?}): raise SystemExit(3)\n{SERVER}",
@@ -157,7 +157,7 @@ fn the_watchdog_of_the_unit_hears_of_us() {
     assert_eq!(unit.end(), Some(0));
 }
 
-/// Says something to a generation of this process, as somebody who is neither of its user nor below it.
+/// Says something to a generation of this process, as a process that is neither of its user nor below it.
 fn say_as_a_stranger(pid: u32, text: &str) {
     let [command] = crate::support::children(pid.cast_signed())[..] else {
         panic!("there is one command");
@@ -284,7 +284,7 @@ fn what_is_no_socket_is_handed_on() {
     assert_eq!(out, "1 orders for me\n", "{said}");
 }
 
-/// Nobody else in the network namespace can know the name beforehand, and take it.
+/// No other process in the network namespace can know the name beforehand, and take it.
 #[test]
 fn the_notify_socket_has_a_name_of_its_own() {
     let name = || {

@@ -81,7 +81,7 @@ fn a_command_may_ask_at_the_terminal_beside_its_input() {
     assert_eq!(code, "3");
 }
 
-/// Nobody is there who could let it go on.
+/// No shell is there that could continue it.
 #[test]
 fn a_suspended_command_goes_on_where_there_is_no_shell() {
     let asks = "read x; echo got $x; read x; echo got $x; exit 3";

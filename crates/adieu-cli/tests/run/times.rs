@@ -19,12 +19,12 @@ fn a_service_knows_its_time() {
     let pre_stop = ["--grace", "20s", "--pre-stop", "5s"];
     assert_eq!(told(&[], &pre_stop), "14000ms 0s");
     assert_eq!(told(&[], &["--grace", "800ms"]), "400ms 0s");
-    // Nobody has waited, and nothing is hidden: a lame duck is its own affair.
+    // Nothing has waited, and the queue is not drained: a lame-duck period of the command is its own.
     let plain = ["--grace", "20s", "--no-cloak"];
     assert_eq!(told(&[], &plain), "19000ms none");
 }
 
-/// Where clients come for a while after the stop has begun, somebody waits for them, and it is us.
+/// Where clients come for a while after the stop has begun, `adieu run` waits for them.
 #[test]
 fn in_kubernetes_there_is_a_pre_stop() {
     let kubernetes = [("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
@@ -34,7 +34,7 @@ fn in_kubernetes_there_is_a_pre_stop() {
     assert_eq!(told(&kubernetes, &none), "27000ms 0s");
 }
 
-/// In the library, where the variable has the last word.
+/// In the library, where the variable wins.
 #[test]
 fn a_lame_duck_comes_from_the_environment() {
     for (value, words) in [

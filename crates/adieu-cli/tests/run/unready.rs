@@ -1,4 +1,4 @@
-//! A next generation that is not ready, and shares its socket with the present one: it may have requests all the same.
+//! A new process that is not ready, and shares its socket with the old one: it may have requests all the same.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

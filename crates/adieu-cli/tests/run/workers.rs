@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{PATIENCE, Wrapper, ends, kill};
 
-/// Answers each connection with its worker's number and its process id. At SIGTERM it finishes the one in hand; those in
+/// Answers each connection with its worker's number and its process id. At SIGTERM it finishes the one it has; those in
 /// the queue are for the other workers.
 const SERVER: &str = r#"
 import os, select, signal, socket
@@ -105,7 +105,9 @@ async fn a_restart_replaces_one_worker_after_the_other() {
     assert_eq!(code, 0, "{said:#?}\n{errors}");
     // One socket, which one worker has drained for all.
     assert_eq!(
-        errors.matches("1 listening socket hidden").count(),
+        errors
+            .matches("1 listening socket closed to new connections")
+            .count(),
         1,
         "{errors}"
     );

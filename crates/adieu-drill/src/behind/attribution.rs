@@ -30,7 +30,7 @@ pub(super) enum Cause {
     NoInstance,
     /// It was sent to an instance that did not listen any more.
     Closed,
-    /// The instance closed a kept connection while a request was on its way.
+    /// The instance closed a keep-alive connection while a request was on its way.
     KeptConnection,
     /// The connection was made, and reset before the instance accepted it, or as it ended.
     AcceptQueue,

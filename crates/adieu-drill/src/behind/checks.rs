@@ -20,10 +20,10 @@ const ALL: [CheckInfo; 3] = [
         id: "behind-lost",
         group: Group::Rollout,
         quick: false,
-        why: "A balancer sends to an instance for seconds after it was told to stop: what it sends then is lost if the instance \
+        why: "A balancer sends to an instance for seconds after its stop signal: what it sends then is lost if the instance \
               is gone.",
         how: "Instances are started behind a simulated balancer and replaced one after the other under load: a new one is \
-              started, the old one is told to stop, taken out of the routes as late as the profile says, and killed after the \
+              started, the old one gets the stop signal, is taken out of the routes as late as the profile says, and is killed after the \
               grace period. Each request must be answered.",
         applies: "With --behind.",
         threshold: |_| Threshold::Count(0, "requests lost"),
@@ -34,8 +34,8 @@ const ALL: [CheckInfo; 3] = [
                  time until it is out of the routes (`adieu run --pre-stop 5s`, `App::lame_duck`)",
             ),
             (
-                "kept connections",
-                "answer with `Connection: close` while stopping, so that the balancer opens no race on a kept connection",
+                "keep-alive connections",
+                "answer with `Connection: close` while stopping, so that the balancer opens no race on a keep-alive connection",
             ),
             (
                 "balancers of requests",
@@ -48,7 +48,7 @@ const ALL: [CheckInfo; 3] = [
         group: Group::Rollout,
         quick: false,
         why: "The time before the stop signal is part of the grace period: a long preStop leaves little for the drain.",
-        how: "Each instance must end by itself within the grace period, which begins when it is told to stop.",
+        how: "Each instance must end by itself within the grace period, which begins with its stop, preStop included.",
         applies: "With --behind.",
         threshold: |_| Threshold::Count(0, "instances killed"),
         hints: &[(

@@ -239,7 +239,7 @@ impl Run {
     }
 }
 
-/// All instances of one roll-out on one line of time, which begins when the first is told to stop.
+/// All instances of one roll-out on one line of time, which begins when the stop of the first begins.
 fn drawn(rolled: &Rolled, number: u32) -> StopTimeline {
     let origin = rolled
         .replaced

@@ -32,11 +32,11 @@ enum Balances {
     Requests,
 }
 
-/// A control plane takes an instance that is told to stop out of the routes.
+/// A control plane takes an instance whose stop has begun out of the routes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Removal {
-    /// At the earliest so long after it was told.
+    /// At the earliest so long after the stop has begun.
     #[serde(deserialize_with = "time")]
     pub(crate) delay: Duration,
     /// And at most so much later.
@@ -159,7 +159,7 @@ impl Profile {
         let mut lines = Vec::new();
         if let Some(removal) = &self.removal {
             lines.push(format!(
-                "nothing new is sent to an instance {} to {} after it is told to stop ({})",
+                "nothing new is sent to an instance {} to {} after its stop has begun ({})",
                 show(removal.delay),
                 show(removal.longest()),
                 removal.source
@@ -189,7 +189,7 @@ impl Profile {
         }
         if let Some(deregistration) = &self.deregistration {
             lines.push(format!(
-                "what is open is closed {} after it is told to stop ({})",
+                "what is open is closed {} after its stop has begun ({})",
                 show(deregistration.delay),
                 deregistration.source
             ));
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_profile_is_said_with_its_line() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("mine.toml");
         let name = path.display().to_string();
         for (text, words) in [

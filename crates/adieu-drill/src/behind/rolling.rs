@@ -58,7 +58,7 @@ pub(super) async fn roll(
     calm(&load).await?;
     let mut replaced = Vec::new();
     for (old, id) in std::mem::take(&mut running).into_iter().zip(1..) {
-        // The new one serves before the old one is told to stop: maxUnavailable 0, maxSurge 1.
+        // The new one serves before the stop of the old one begins: maxUnavailable 0, maxSurge 1.
         let new = running::start(drill, scratch, &LaunchMode::Plain).await?;
         load.add(setting.instances + id, &new.endpoint.plain());
         running.push(new);

@@ -1,7 +1,7 @@
 //! A drain that lasts the same time whatever is in flight, as `HttpServer.stop(5)` of Java does.
 //!
 //! From outside it looks like something that comes before the drain: also an idle stop takes all of it. Requests that
-//! are held until it is over are cut, and that is no fault of a drain with a limit. Shorter ones must be answered.
+//! are held until it is over are cut, which is allowed for a drain with a limit. Shorter ones must be answered.
 
 use std::fmt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The first run: what the program offers, and how long it takes to stop when nobody wants anything.
+//! The first run: what the program offers, and how long it takes to stop without load.
 
 pub(crate) mod fixed_drain;
 mod prober;
@@ -37,7 +37,7 @@ pub(crate) struct Capabilities {
     pub(crate) h2: bool,
     /// Whether a connection outlives its answer.
     pub(crate) keeps_alive: bool,
-    /// From the signal to the end, with nobody connected; nothing if it did not end.
+    /// From the signal to the end, without a client; nothing if it did not end.
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) idle_end: Option<Ended>,
     /// If it gives up what is in flight after a time that does not depend on it.
@@ -188,7 +188,7 @@ pub(crate) async fn echo(endpoint: &Endpoint) -> io::Result<bool> {
     }
 }
 
-/// Stops the program with nobody connected.
+/// Stops the program without a client connected.
 pub(crate) async fn idle_stop(drill: &Drill, run: &RunningTarget, found: &mut Capabilities) {
     // The server sees the last of our connections end.
     sleep(Duration::from_millis(100)).await;

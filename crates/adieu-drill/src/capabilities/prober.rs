@@ -88,7 +88,7 @@ pub(crate) async fn main_path(run: &RunningTarget) -> Result<(), String> {
             label(&request),
             answer.head.status
         )),
-        // Whether it answers at all is seen by whoever waits for it.
+        // Whether it answers at all is seen by the wait for readiness.
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -117,18 +117,17 @@ impl Prober<'_> {
         Ok(None)
     }
 
-    /// The path that answers as late as it is told.
+    /// The path that answers as late as its query asks.
     pub(crate) async fn slow(&self, given: Option<&str>) -> Result<Option<Slow>, String> {
         if let Some(path) = given {
-            let remedy =
-                "give a path that answers as late as it is told, as in --slow \"/slow?ms={ms}\"";
+            let remedy = "give a path that answers as late as its query asks, as in --slow \"/slow?ms={ms}\"";
             let shown = self.answers_late(path).await;
             return shown
                 .map(Some)
                 .map_err(|why| mistake("--slow", &why, remedy));
         }
         for path in ["/slow?ms={ms}", "/sleep?ms={ms}", "/delay?ms={ms}"] {
-            // A path that is slow whatever it is told would not be held for as long as it should.
+            // A path that is always slow would not be held for as long as it should.
             if self.answers_at_once(path).await
                 && let Ok(slow) = self.answers_late(path).await
             {
@@ -178,7 +177,7 @@ impl Prober<'_> {
                 }
                 Ok(answer) if took < LATE => {
                     return Err(format!(
-                        "{name} answered {} after {}, and was told to take {}",
+                        "{name} answered {} after {}, and was asked to take {}",
                         answer.head.status,
                         show(took),
                         show(LATE)

@@ -15,10 +15,10 @@ pub(crate) const SPEC: Spec = Spec {
     id: "as-pid-1",
     group: Group::Exit,
     quick: false,
-    why: "In a container the program is process 1, for which the kernel drops every signal that has no handler: without one \
+    why: "In a container the program is PID 1, for which the kernel drops every signal that has no handler: without one \
           `docker stop` takes ten seconds and ends with SIGKILL.",
     how: "The program is started as PID 1 of a PID namespace of its own, and stopped with requests in flight. They must \
-          be answered, and it must end within the outer grace without a crash.",
+          be answered, and it must end within the grace period without a crash.",
     applies: "Where the system lets us make a PID namespace (`unshare --pid`); skipped elsewhere.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

@@ -1,4 +1,4 @@
-//! Whoever stands in the listener's queue at the signal has sent a request already.
+//! Requests on connections in the accept queue at the signal must be answered.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "any, unchanged",
-            "no setting of Go, Node or uvicorn does it: start it with `adieu run -- …`, which lets the queue empty before the \
-             program hears of the stop; or let systemd hold the socket",
+            "no setting of Go, Node or uvicorn does it: start it with `adieu run -- …`, which drains the accept queue before the \
+             program gets the signal; or let systemd hold the socket",
         ),
     ],
     run: |cx| Box::pin(check(cx)) as Trying<'_>,
@@ -59,7 +59,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     let request = run.endpoint.request();
     let mut requests = Vec::new();
     while requests.len() < CONNECTIONS {
-        // A queue that is full is no fault of the stop.
+        // A full accept queue is not a fault of the shutdown.
         match timeout(
             Duration::from_secs(1),
             InFlight::begin(&run.endpoint, &request),

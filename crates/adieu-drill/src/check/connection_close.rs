@@ -1,4 +1,4 @@
-//! The client is told before the connection goes.
+//! Responses announce with `Connection: close` that the connection ends.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) const SPEC: Spec = Spec {
     group: Group::KeepAlive,
     quick: true,
     why: "A client that is not told sends its next request on a connection that is about to vanish, and loses it.",
-    how: "Requests on kept connections are in flight when the signal comes, and outlast whatever the program does before \
+    how: "Requests on keep-alive connections are in flight when the signal comes, and outlast whatever the program does before \
           it drains. Their answers must say `Connection: close`.",
     applies: "Needs a path that answers late (--slow), and a server that keeps connections. HTTP/1.1 only; see h2-goaway.",
     threshold: |_| Threshold::Count(0, "answers without it"),

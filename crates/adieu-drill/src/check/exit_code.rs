@@ -15,9 +15,9 @@ pub(crate) const SPEC: Spec = Spec {
     id: "exit-code",
     group: Group::Exit,
     quick: true,
-    why: "Whoever started the program takes anything but 0 for a crash: restarts, alarms, failed jobs.",
+    why: "A supervisor takes anything but 0 for a crash: restarts, alarms, failed jobs.",
     how: "The program is stopped while idle and under load; the stops of all other checks count too, so this one is run \
-          last. Each time it must end by itself with an accepted exit code, and not be killed after the outer grace. Ended by the signal itself counts as 128 and its \
+          last. Each time it must end by itself with an accepted exit code, and not be killed after the grace period. Ended by the signal itself counts as 128 and its \
           number, as a shell and a container runtime say it: 143 for SIGTERM. Where a check holds something against the \
           end, the program may say so with a code of its own; it must not crash.",
     applies: "Always.",

@@ -15,7 +15,7 @@ pub(crate) const SPEC: Spec = Spec {
     quick: true,
     why: "A program that is not gone when the platform's patience ends is killed, with whatever it was doing.",
     how: "Several stops, idle and under load, are timed from the signal to the end of the process; the stops of other \
-          checks under load count too. Each must be within the outer grace, or what was set.",
+          checks under load count too. Each must be within the grace period, or what was set.",
     applies: "Always.",
     threshold: |drill| Threshold::Time(drill.grace),
     hints: &[

@@ -10,7 +10,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "fresh-connections",
     group: Group::KeepAlive,
     quick: true,
-    why: "A listener that is closed resets whoever is in its queue: connections that were made, with requests that were \
+    why: "Closing a listener resets every connection in its accept queue: connections that were made, with requests that were \
           sent.",
     how: "As keepalive-race, with a connection for each request.",
     applies: "Programs that speak HTTP, or send every line back.",
@@ -26,8 +26,8 @@ pub(crate) const SPEC: Spec = Spec {
         ),
         (
             "any, unchanged",
-            "no setting of Go, Node, uvicorn or gunicorn does it: start it with `adieu run -- …`, which hides the listener and lets the queue \
-             empty before the program hears of the stop; or hold the socket in systemd (socket activation)",
+            "no setting of Go, Node, uvicorn or gunicorn does it: start it with `adieu run -- …`, which refuses new connections and drains the \
+             accept queue before the program gets the signal; or hold the socket in systemd (socket activation)",
         ),
     ],
     run: |cx| Box::pin(race::stops(cx, Mode::Fresh)) as Trying<'_>,

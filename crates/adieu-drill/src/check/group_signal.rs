@@ -1,4 +1,4 @@
-//! The signal goes to everybody at once.
+//! The signal goes to the whole process group at once.
 
 use super::{Spec, Trying, signals};
 use crate::report::Group;
@@ -11,7 +11,7 @@ pub(crate) const SPEC: Spec = Spec {
     why: "systemd signals every process of a service, and a terminal the whole group: a parent must cope with workers that \
           stop by themselves.",
     how: "The stop signal is sent to the whole process group, with requests in flight. They must be answered, and the \
-          program must end within the outer grace without a crash.",
+          program must end within the grace period without a crash.",
     applies: "Always; without a slow path only the end is judged.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

@@ -18,7 +18,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "h2-goaway",
     group: Group::KeepAlive,
     quick: false,
-    why: "With one GOAWAY, requests that are on their way when it is sent are refused though nobody did anything wrong; \
+    why: "With one GOAWAY, requests that are on their way when it is sent are refused without a mistake of the client; \
           with none, they are lost.",
     how: "A stream is in flight on an HTTP/2 connection when the signal comes. A first GOAWAY must announce without \
           refusing (last stream 2^31-1), a second one name the last stream that is served. A request that crosses the \

@@ -16,7 +16,7 @@ pub(crate) const SPEC: Spec = Spec {
     why: "One handler that waits for something that never comes must not cost the clean-up of everything else, which a \
           SIGKILL does.",
     how: "A request that takes ten minutes is in flight when the signal comes. The program must give it up and end by \
-          itself within the outer grace.",
+          itself within the grace period.",
     applies: "Needs a path that answers late, with the time in it: --slow \"/slow?ms={ms}\".",
     threshold: |drill| Threshold::Time(drill.grace),
     hints: &[

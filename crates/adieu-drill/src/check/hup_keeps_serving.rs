@@ -1,4 +1,4 @@
-//! A reload is no stop.
+//! A reload on SIGHUP must not stop the program.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) const SPEC: Spec = Spec {
     how: "SIGHUP is sent three times under load. Half of the clients keep their connections for as long as the server \
           does, the others make one for each request. If the program starts new processes, the end of an old one is \
           waited for. The program must stay, and every request \
-          sent whole must be answered; nobody may be refused.",
+          sent whole must be answered; no connection may be refused.",
     applies: "Only with --reload: for many programs SIGHUP means the end. Needs HTTP, or a server that sends lines back.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

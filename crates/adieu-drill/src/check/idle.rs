@@ -1,4 +1,4 @@
-//! A stop with connections open on which nobody wants anything: they must not hold the exit.
+//! A stop with idle connections: they must not hold the exit.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub(crate) async fn hold(
         ))
         .shown([
             format!("it ended in {}", show(took)),
-            "a process that it left behind holds them: their clients wait for somebody who is gone"
+            "a process that it left behind holds them: their clients wait for a program that is gone"
                 .to_owned(),
         ])
         .shown(run.last_lines(3))

@@ -20,7 +20,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "inflight-finishes",
     group: Group::Drain,
     quick: true,
-    why: "A request that was accepted before the stop is somebody's order; a deployment must not drop it.",
+    why: "A request that was accepted before the stop may be a customer's order; a deployment must not drop it.",
     how: "Several requests to the slow path are in flight when the signal comes, and outlast whatever the program does \
           before it drains. Every one must be answered whole, with the status of the same request answered several \
           times before, over more than a second (of the same class, and never 5xx: what was accepted cannot be sent \

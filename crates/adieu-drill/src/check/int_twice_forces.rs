@@ -1,4 +1,4 @@
-//! Ctrl-C, and again with feeling.
+//! A second Ctrl-C forces the exit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "int-twice-forces",
     group: Group::Signals,
     quick: false,
-    why: "Whoever presses Ctrl-C a second time does not want to wait for a request that hangs.",
+    why: "A user who presses Ctrl-C a second time does not want to wait for a request that hangs.",
     how: "A request that takes two minutes is in flight. SIGINT is sent, and again half a second later. The program must be \
           gone soon after the second.",
     applies: "Needs a path that answers late, with the time in it: --slow \"/slow?ms={ms}\".",

@@ -10,10 +10,10 @@ pub(crate) const SPEC: Spec = Spec {
     id: "keepalive-race",
     group: Group::KeepAlive,
     quick: true,
-    why: "A server that closes a kept connection while a request is on its way to it loses that request.",
+    why: "A server that closes a keep-alive connection while a request is on its way to it loses that request.",
     how: "Clients send request after request on connections they keep, as a pool does, while the signal comes. Every \
           request that was sent whole on an open connection must get a whole answer; a refusal, or a 408 in the \
-          endpoint of an answer, is no loss; an answer that blames the server (5xx, 503 too) is a failure. Such a race is lost \
+          place of an answer, is not a loss; an answer that blames the server (5xx, 503 too) is a failure. Such a race is lost \
           now and then: up to 5 stops at the quick level, 8 without it, 20 with --full, until the first that loses; the \
           report says what so many stops exclude.",
     applies: "Programs that speak HTTP and keep connections, or send every line back.",

@@ -1,4 +1,4 @@
-//! Once the drain began, whoever comes is sent away at once.
+//! Once the drain began, new connections are refused at once.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ pub(crate) const SPEC: Spec = Spec {
     how: "While a slow request holds the drain open, new connections are tried every 25 ms. Each must be served, as in \
           a lame duck, or refused. Accepted and silent is a failure: no answer, or no echo, for three seconds longer \
           than it took before the stop; and so is a program that still serves newcomers \
-          when the drain is long under way and has refused nobody by the time the slow request is answered. One that is accepted and then dropped is the matter of fresh-connections.",
+          when the drain has long begun and has refused no connection by the time the slow request is answered. One that is accepted and then dropped is the matter of fresh-connections.",
     applies: "Always. Without a slow path the drain is as short as the program makes it, and only what is seen of it \
-              counts; one that has not ended and still serves newcomers refuses nobody.",
+              counts; one that has not ended and still serves newcomers refuses none.",
     threshold: |_| Threshold::Time(Duration::from_secs(2)),
     hints: &[
         (
@@ -114,7 +114,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     ))
 }
 
-/// Somebody who comes after the signal, and knows how long an answer took before it.
+/// A client that connects after the signal, and knows how long an answer took before it.
 #[derive(Clone)]
 struct Visitor {
     endpoint: Endpoint,
@@ -165,7 +165,7 @@ impl Visitor {
                 Ok(Err(error)) => refused_or_lost(error),
                 Err(_) => WireError::TimedOut(0),
             },
-            // Whether anybody reads cannot be asked of a protocol we do not know.
+            // Whether the server reads cannot be seen in a protocol that we do not know.
             Speaks::Other => match timeout(silence, self.endpoint.target().connect()).await {
                 Ok(Ok(_)) => return Met::Served,
                 Ok(Err(error)) => refused_or_lost(error),
@@ -222,8 +222,8 @@ fn judge(
         .filter(|(_, met)| matches!(met, Met::Served))
         .map(|(at, _)| *at)
         .max();
-    // Once the last answer is there the program may be gone, and then the kernel refuses for it. What came not clearly
-    // before is no refusal in the drain.
+    // Once the last answer is there the program may be gone, and then the kernel refuses for it. A refusal that did not
+    // clearly come before that does not count as one in the drain.
     let refused_in_drain =
         held.is_some_and(|held| refused.is_some_and(|at| at + PACE < held.ended));
     let allowed = cx.idle_stop() + cx.threshold.time();
@@ -254,7 +254,7 @@ fn judge(
     }
     if let Some(last) = served_late {
         return Finding::late(format!(
-            "new connections are still served {} after the signal: the drain never refuses anybody",
+            "new connections are still served {} after the signal: the drain never refuses a connection",
             after(&last)
         ))
         .shown([format!("the program was watched for {}", after(&over))])

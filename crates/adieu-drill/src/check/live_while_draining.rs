@@ -1,4 +1,4 @@
-//! Whoever drains is alive.
+//! Liveness stays on while the program drains.
 
 use std::time::{Duration, Instant};
 

@@ -81,7 +81,7 @@ impl std::fmt::Debug for Spec {
     }
 }
 
-/// A try of a check under way.
+/// A running try of a check.
 pub(crate) type Trying<'s> = Pin<Box<dyn Future<Output = Result<Finding, DrillError>> + Send + 's>>;
 
 /// All checks, in the order in which they are run and shown.

@@ -1,4 +1,4 @@
-//! Nobody is left behind.
+//! No descendant outlives the program.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "no-orphans",
     group: Group::Exit,
     quick: true,
-    why: "A worker that outlives its parent goes on holding ports, locks and memory, and nobody knows of it.",
+    why: "A worker that outlives its parent goes on holding ports, locks and memory, without a supervisor that knows of it.",
     how: "The program has served requests and is stopped. Once its process is gone, every descendant must be too, whichever \
           group or session it went to, forked once or twice.",
     applies: "Always, where there is a /proc.",
@@ -59,7 +59,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         if left.is_empty() || Instant::now() > limit {
             break left;
         }
-        // Nothing tells of the end of somebody else's child.
+        // The kernel does not notify us of the end of another process's child.
         sleep(Duration::from_millis(20)).await;
     };
     if left.is_empty() {

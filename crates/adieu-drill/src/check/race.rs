@@ -223,7 +223,7 @@ pub(crate) async fn once(
     Ok(killed.map_or(Ok(tally), Err))
 }
 
-/// When the readiness probe says no for the first time, if it does before nobody answers any more.
+/// When the readiness probe says no for the first time, if it does before the program stops answering.
 async fn readiness_off(probe: Endpoint) -> Option<Instant> {
     loop {
         match RawConn::ask_within(&probe, &probe.request(), GLANCE).await {

@@ -1,4 +1,4 @@
-//! The load balancer hears of the stop before the door shuts.
+//! Readiness turns off before the listener closes.
 
 use std::time::{Duration, Instant};
 

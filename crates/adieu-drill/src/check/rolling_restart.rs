@@ -18,9 +18,9 @@ pub(crate) const SPEC: Spec = Spec {
     id: "rolling-restart",
     group: Group::Data,
     quick: false,
-    why: "With the socket in somebody else's hands a restart can be invisible: whoever comes meanwhile waits in the queue.",
+    why: "With a socket that another process holds, a restart can be invisible: clients that connect meanwhile wait in the accept queue.",
     how: "The drill holds the listening socket and passes it as descriptor 3, as systemd does. The program is stopped and \
-          started again several times under constant load. Nothing may be lost, and nobody refused.",
+          started again several times under constant load. Nothing may be lost, and no connection refused.",
     applies: "Only with --held-socket, for programs that take their socket from LISTEN_FDS.",
     threshold: |_| Threshold::Count(0, "requests lost"),
     hints: &[

@@ -18,7 +18,7 @@ pub(crate) const SPEC: Spec = Spec {
     why: "Supervisors that retry, scripts in a loop and several of them at once send the same signal many times; the stop \
           must not trip over itself.",
     how: "The stop signal is sent a hundred times in half a second, with requests in flight. They must be answered, and the \
-          program must end within the outer grace without a crash.",
+          program must end within the grace period without a crash.",
     applies: "Always; without a slow path only the end is judged, against that after a single signal. Skipped when the stop signal is SIGINT, where a second \
               one may force.",
     threshold: |_| Threshold::Count(0, "requests lost"),

@@ -30,7 +30,7 @@ pub(crate) async fn stop_with(
     stop_as(cx, &LaunchMode::Plain, what, ask).await
 }
 
-/// The same for a program that is started in some other form.
+/// As [`stop_with`], for a program that is started in another form.
 pub(crate) async fn stop_as(
     cx: &mut CheckContext<'_>,
     mode: &LaunchMode,
@@ -114,7 +114,7 @@ pub(crate) async fn stop_as(
                 cx.note_endless();
                 return Ok(cx.killed(&run, with));
             }
-            // Nothing tells of the end of somebody else's child.
+            // The kernel does not notify us of the end of another process's child.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -144,8 +144,8 @@ pub(crate) async fn stop_as(
 /// What a pass does not say, because the program had nothing to lose.
 fn nothing_in_hand(cx: &CheckContext<'_>) -> &'static str {
     match cx.drill.address {
-        None => "; it had no work in hand: --feed and --ledger give it some",
-        Some(Address::Http(_)) => "; it had no request in hand: --slow gives it some",
+        None => "; it had no work in flight: --feed and --ledger give it some",
+        Some(Address::Http(_)) => "; it had no request in flight: --slow gives it some",
         Some(Address::Tcp(_)) => "",
     }
 }
@@ -166,7 +166,7 @@ async fn work_lost(
     let finding = match single.outcome {
         Outcome::Failed => {
             let words = format!(
-                "it loses work in hand at a single signal already, so nothing can be said about {what}; see \
+                "it loses work in flight at a single signal already, so nothing can be said about {what}; see \
                  inflight-finishes"
             );
             let seen = cx.log.has_failed("inflight-finishes");

@@ -1,4 +1,4 @@
-//! Somebody connected and never said a word.
+//! A client that connects and never sends a byte must not hold the exit.
 
 use std::time::Duration;
 

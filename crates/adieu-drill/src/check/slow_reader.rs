@@ -68,7 +68,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     };
     if reference.length() <= LARGE {
         return Ok(Finding::skipped(format!(
-            "the {} bytes of {path} fit into the buffers of a connection, so nobody has to wait for a slow reader; give \
+            "the {} bytes of {path} fit into the buffers of a connection, so the program does not have to wait for a slow reader; give \
              a path with more than {LARGE} bytes with --large PATH",
             reference.length()
         )));

@@ -96,7 +96,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         conn.answer_within(ANSWER_TIMEOUT).await
     };
     let lost = |why: String| {
-        Finding::failed("an upload under way was lost").shown([format!("POST {path}: {why}")])
+        Finding::failed("an upload in flight was lost").shown([format!("POST {path}: {why}")])
     };
     let sent = sent.await;
     if let Some(signal) = signal {
@@ -105,7 +105,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     Ok(match sent {
         Ok(answer) => match reference.wrong(&answer) {
             None => Finding::passed(format!(
-                "an upload under way was finished and answered {}, whole {reference}",
+                "an upload in flight was finished and answered {}, whole {reference}",
                 answer.head.status
             ))
             .measured("0 of 1 lost"),

@@ -18,7 +18,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "sse-ends",
     group: Group::KeepAlive,
     quick: false,
-    why: "An event stream never ends by itself: if nobody ends it, every stop lasts until the deadline.",
+    why: "An event stream never ends by itself: if the program does not end it, every stop lasts until the deadline.",
     how: "An event stream is open when the signal comes. It must end in order, with its last chunk and without a reset, \
           and let the program go.",
     applies: "Needs server-sent events: --sse PATH, or found at /sse or /events. Skipped if what comes is not \

@@ -111,9 +111,9 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         Err(broken) => cx.one_lost(
             match broken {
                 WireError::TimedOut(_) => {
-                    Finding::late("a stream under way did not come to its end")
+                    Finding::late("a response stream in flight did not come to its end")
                 }
-                _ => Finding::failed("a stream under way was cut"),
+                _ => Finding::failed("a response stream in flight was cut"),
             }
             .shown([format!("GET {path}: {broken}")])
             .shown(run.last_lines(3)),

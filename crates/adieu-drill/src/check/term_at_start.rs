@@ -16,7 +16,7 @@ pub(crate) const SPEC: Spec = Spec {
     group: Group::Signals,
     quick: false,
     why: "A rollout that is taken back stops programs that have hardly started; a signal that is swallowed then is a \
-          program that nobody can stop.",
+          program that cannot be stopped.",
     how: "The program is started and gets the stop signal 0 to 200 ms later, in steps. Each time it must end in time: by \
           itself, or by the signal while it has no handler yet. A crash is a failure.",
     applies: "Always.",

@@ -1,4 +1,4 @@
-//! The same signal twice is no reason to drop anything.
+//! A second SIGTERM must not drop requests.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) const SPEC: Spec = Spec {
     why: "Supervisors repeat themselves: a second SIGTERM while draining must not cut off what the first one allowed to \
           finish.",
     how: "The stop signal is sent, and again 100 ms later, with a request in flight. The request must be answered whole, \
-          and the program must end within the outer grace without a crash.",
+          and the program must end within the grace period without a crash.",
     applies: "Always; without a slow path only the end is judged, against that after a single signal. Skipped when the stop signal is SIGINT, where a second \
               one may force.",
     threshold: |_| Threshold::Count(0, "requests lost"),

@@ -17,7 +17,7 @@ pub(crate) const SPEC: Spec = Spec {
     quick: false,
     why: "Deployments reload and restart in one breath; a stop that arrives during a reload must not be lost.",
     how: "SIGHUP is sent, and the stop signal 20 ms later, with requests in flight. They must be answered, and the program \
-          must end within the outer grace without a crash.",
+          must end within the grace period without a crash.",
     applies: "Only with --reload: for many programs SIGHUP means the end. Skipped for one that ends at a SIGHUP alone, \
               which is the matter of hup-keeps-serving.",
     threshold: |_| Threshold::Count(0, "requests lost"),

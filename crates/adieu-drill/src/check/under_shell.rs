@@ -12,7 +12,7 @@ pub(crate) const SPEC: Spec = Spec {
     why: "Start scripts keep a shell above the program; it dies of the signal at once, and the program must finish without \
           its parent.",
     how: "The program is started by a shell that stays, and both get the stop signal, as from systemd or \
-          a terminal. Requests in flight must be answered, and the program be gone within the outer grace, though the \
+          a terminal. Requests in flight must be answered, and the program be gone within the grace period, though the \
           shell is gone long before.",
     applies: "Always; without a slow path only the end is judged.",
     threshold: |_| Threshold::Count(0, "requests lost"),

@@ -1,4 +1,4 @@
-//! A WebSocket is told that the server goes away.
+//! A WebSocket gets the close code 1001, "going away".
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) const SPEC: Spec = Spec {
     id: "websocket-1001",
     group: Group::KeepAlive,
     quick: false,
-    why: "A client that is told 1001 connects again at once and elsewhere; one that is cut shows an error, or waits.",
+    why: "A client that gets 1001 connects again at once and elsewhere; one that is cut shows an error, or waits.",
     how: "A WebSocket is open when the signal comes. A close frame with the code 1001 (going away) or 1012 (service \
           restart) must arrive.",
     applies: "Needs a WebSocket: --ws PATH, or found at /ws or /websocket.",

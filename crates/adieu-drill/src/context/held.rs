@@ -95,7 +95,7 @@ impl CheckContext<'_> {
             Err(broken) => format!("{broken}, after {took}"),
         };
         Err(Finding::skipped(format!(
-            "no request was in flight at the signal: {name} {said}; give a path that answers as late as it is told \
+            "no request was in flight at the signal: {name} {said}; give a path that answers as late as its query asks \
              with --slow \"/path?ms={{ms}}\""
         )))
     }

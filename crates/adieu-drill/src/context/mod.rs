@@ -42,7 +42,7 @@ pub(crate) struct CheckContext<'a> {
 }
 
 /// What to do about a program that does not end when it is idle.
-const NEVER_ENDS: &str = "any: handle the stop signal and end in time; as process 1, or below a shell that does not pass \
+const NEVER_ENDS: &str = "any: handle the stop signal and end in time; as PID 1, or below a shell that does not pass \
                           it on, the program may never get it (`exec` in a script, `adieu run` as the entry point)\n\
                           shell script: a trap is run only after the command in the foreground has ended: start it with \
                           `&` and `wait` for it";
@@ -89,7 +89,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// Tells whoever watches how far it got.
+    /// Reports the progress of the check.
     pub(crate) fn step(&self, done: u64, doing: &str) {
         let check = self.spec.id;
         self.drill.progress.on(Event::Step { check, done, doing });
@@ -159,7 +159,7 @@ impl CheckContext<'_> {
     }
 
     /// What a check finds that needs a program which ends: that it had to be killed is a failure of its own.
-    /// It is told once: by the check that is about it, or by the first one if that is not asked. The others are skipped.
+    /// It is reported once: by the check that is about it, or by the first one if that is not selected. The others are skipped.
     pub(crate) fn killed_when_idle(&mut self) -> Finding {
         let about = ["exit-in-time", "exit-code"]
             .into_iter()
@@ -178,14 +178,14 @@ impl CheckContext<'_> {
             self.never_ended()
         ))
         .shown([format!(
-            "with nobody connected: {}, and {kept} later it was still there; SIGKILL",
+            "without a client connected: {}, and {kept} later it was still there; SIGKILL",
             self.drill.signal
         )])
         .measured("killed")
         .advising(NEVER_ENDS)
     }
 
-    /// The same of a stop that this check made.
+    /// What a check finds whose own stop ended with SIGKILL.
     pub(crate) fn killed(&self, run: &RunningTarget, with: LoadKind) -> Finding {
         Finding::late(format!("it {} and had to be killed", self.never_ended()))
             .shown([format!("stopped {}: still there; SIGKILL", with.words())])

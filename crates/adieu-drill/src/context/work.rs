@@ -106,7 +106,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// The work in hand at a single stop, for a program that has no slow path.
+    /// The work in flight at a single stop, for a program that has no slow path.
     pub(crate) async fn work_in_hand(&mut self) -> Result<Finding, DrillError> {
         let run = self.start().await?;
         let given = match self.feed(&run).await {

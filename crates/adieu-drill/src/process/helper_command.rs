@@ -13,7 +13,7 @@ use super::process_tree::{HelperProcess, MARK};
 use super::system;
 use super::target_process::describe;
 
-/// Whoever looks into a state has looked by then.
+/// A command that looks into the state of the program may take so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// So many bytes are read; a command that prints without end does not fill the memory.
 const MOST_BYTES: u64 = 64 << 20;

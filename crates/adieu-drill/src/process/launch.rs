@@ -19,7 +19,7 @@ pub(crate) struct Launch {
     pub(crate) env: Vec<(String, String)>,
     /// Where it is started; where we are, if left out.
     pub(crate) cwd: Option<PathBuf>,
-    /// Nobody else in this process starts others while the drill is held.
+    /// No other code in this process starts processes while the drill runs.
     pub(crate) alone: bool,
 }
 

@@ -10,11 +10,11 @@ pub(crate) enum LaunchMode {
     /// As it was given.
     #[default]
     Plain,
-    /// As process 1 of a PID namespace, where no signal has a default.
+    /// As PID 1 of a PID namespace, where no signal has a default.
     PidOne,
     /// Below a shell that stays, as in a script without `exec`.
     BelowShell,
-    /// With a listening socket that somebody else holds: descriptor 3, as systemd passes it.
+    /// With a listening socket that the drill holds: descriptor 3, as systemd passes it.
     Held(Arc<Held>),
 }
 

@@ -16,12 +16,12 @@ use super::system::{self, Pid};
 /// So many lines are kept, and of each so many bytes.
 const MOST_LINES: usize = 200;
 const LONGEST: usize = 400;
-/// A command that is told to end by SIGTERM has so long before SIGKILL.
+/// From SIGTERM to SIGKILL, for a command that is ended.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 /// What it printed last is in the pipe, and read a moment later.
 const REST: Duration = Duration::from_millis(200);
 
-/// A command under way, in a process group of its own. Dropped before its end, the group is killed.
+/// A running command, in a process group of its own. Dropped before its end, the group is killed.
 #[derive(Debug)]
 pub(crate) struct ObservedCommand {
     child: Child,
@@ -155,7 +155,7 @@ async fn read_line(from: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8>
         let used = end.map_or(here, |end| end + 1);
         from.consume(used);
         if end.is_some() {
-            // An empty line is no end.
+            // An empty line does not end the output.
             line.push(b'\n');
             return true;
         }

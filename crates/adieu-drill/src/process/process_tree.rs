@@ -1,6 +1,6 @@
 //! All processes that come from one program, wherever they went.
 //!
-//! A daemon that forked twice is nobody's child any more. Two things still give it away: it carries the mark of its run
+//! A daemon that forked twice is not a child of the program any more. Two things still give it away: it carries the mark of its run
 //! in the environment it began with; and it comes back to us, because the drill adopts orphans while it runs. Who is
 //! below us and was not started by us is such an orphan: see [`OrphanMatcher`].
 
@@ -49,7 +49,7 @@ pub(crate) struct Reaper;
 
 static REAPERS: Mutex<usize> = Mutex::new(0);
 
-/// Those that were started here, in order, by number and time of birth. They are nobody's orphans.
+/// Those that were started here, in order, by number and time of birth. They are not orphans of the program.
 static OURS: Mutex<Vec<(i32, u64)>> = Mutex::new(Vec::new());
 
 /// A process that was started here; until this is dropped it is not taken for an orphan.
@@ -60,7 +60,7 @@ pub(super) struct SpawnedPid {
 }
 
 impl SpawnedPid {
-    /// A program. To be called before anybody waits for it: until then its number is its own.
+    /// A program. To be called before it is waited for: until then its number is its own.
     fn program(pid: Pid) -> Self {
         let pid = pid.as_raw_nonzero().get();
         let started = look_at(pid).map_or(Self::NO_ROOT, |one| one.started);
@@ -73,7 +73,7 @@ impl SpawnedPid {
         Some(Self::enter(pid, Self::NO_ROOT))
     }
 
-    /// As if born after everybody: nobody comes from it.
+    /// As if born after all others: no process descends from it.
     const NO_ROOT: u64 = u64::MAX;
 
     fn enter(pid: i32, started: u64) -> Self {
@@ -98,12 +98,12 @@ impl Drop for SpawnedPid {
 struct OrphanMatcher {
     us: i32,
     our_group: i32,
-    /// Nobody else in this process starts others.
+    /// No other code in this process starts processes.
     alone: bool,
 }
 
 impl OrphanMatcher {
-    /// None while several drills share this process: nobody could say whose it is.
+    /// None while several drills share this process: an orphan could come from any of them.
     fn of(alone: bool) -> Option<Self> {
         let drills = *REAPERS.lock().unwrap_or_else(PoisonError::into_inner);
         (drills == 1).then(|| Self {
@@ -199,7 +199,7 @@ pub(crate) struct ProcessTree {
     root: SpawnedPid,
     mark: String,
     alone: bool,
-    /// Everybody seen so far, by number, with the time of birth.
+    /// All processes seen so far, by number, with the time of birth.
     known: Mutex<BTreeMap<i32, u64>>,
 }
 
@@ -213,7 +213,7 @@ impl ProcessTree {
         }
     }
 
-    /// Everybody who lives, the root included. What is dead and ours to bury is buried.
+    /// All living processes, the root included. Dead children of ours are reaped.
     pub(crate) fn living(&self) -> Vec<ProcInfo> {
         let all = everybody();
         let foundling = OrphanMatcher::of(self.alone);
@@ -242,7 +242,7 @@ impl ProcessTree {
         ours.into_iter().filter(|one| !one.dead).collect()
     }
 
-    /// Everybody but the root.
+    /// All processes but the root.
     pub(crate) fn others(&self) -> Vec<ProcInfo> {
         let mut others = self.living();
         others.retain(|one| one.pid != self.root.pid);
@@ -291,7 +291,7 @@ fn descends(one: &ProcInfo, root: &SpawnedPid, all: &BTreeMap<i32, ProcInfo>) ->
     false
 }
 
-/// Whether it was started with the mark. Of somebody else's process nothing can be read, and it is not ours.
+/// Whether it was started with the mark. Of another user's process nothing can be read, and it is not ours.
 fn is_marked(pid: i32, mark: &str) -> bool {
     let wanted = format!("{MARK}={mark}");
     has(pid, |pair| pair == wanted.as_bytes())
@@ -428,7 +428,7 @@ mod tests {
         assert!(it.comes_from(&daemon, &second, &ours));
         assert!(!it.comes_from(&daemon, &first, &ours));
         assert!(it.comes_from(&orphan(300, 299, 15), &first, &ours));
-        // Older than any, somebody else's child, a child of the host in its group, and one that we started.
+        // Older than any, another process's child, a child of the host in its group, and one that we started.
         assert!(!it.comes_from(&orphan(300, 299, 5), &first, &ours));
         let elsewhere = ProcInfo {
             parent: 7,

@@ -1,6 +1,6 @@
 //! All processes that come from one program, wherever they went: on Windows, those of its job.
 //!
-//! Whoever a process of the job starts is in the job too. The program is put into it right after its start; what it
+//! Every process that a process of the job starts is in the job too. The program is put into it right after its start; what it
 //! has started before that moment is not.
 
 use tokio::process::Child;
@@ -33,7 +33,7 @@ impl ProcInfo {
 /// The name of the variable that marks a run.
 pub(crate) const MARK: &str = "ADIEU_DRILL_RUN";
 
-/// Nobody has to adopt orphans where there is a job.
+/// With a job, no process has to adopt orphans.
 #[derive(Debug)]
 pub(crate) struct Reaper;
 
@@ -43,7 +43,7 @@ impl Reaper {
     }
 }
 
-/// A command of our own and what it starts. Dropped, whoever is left of it is ended, because the job is.
+/// A command of our own and what it starts. Dropped, the processes left in it are ended with the job.
 #[derive(Debug)]
 pub(crate) struct HelperProcess {
     _job: Option<Job>,
@@ -56,7 +56,7 @@ impl HelperProcess {
     }
 }
 
-/// The processes of one run. Dropped, whoever is left is ended.
+/// The processes of one run. Dropped, the processes that are left are ended.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     root: Pid,
@@ -70,7 +70,7 @@ impl ProcessTree {
         Self { root, job }
     }
 
-    /// Everybody who lives, the root included.
+    /// All living processes, the root included.
     pub(crate) fn living(&self) -> Vec<ProcInfo> {
         let pids = self.job.as_ref().map(Job::processes).unwrap_or_default();
         pids.into_iter()
@@ -81,7 +81,7 @@ impl ProcessTree {
             .collect()
     }
 
-    /// Everybody but the root.
+    /// All processes but the root.
     pub(crate) fn others(&self) -> Vec<ProcInfo> {
         let mut others = self.living();
         others.retain(|one| one.pid != self.root);

@@ -159,7 +159,7 @@ impl TargetProcess {
             .any(|one| one.id() == target)
     }
 
-    /// Sends a signal to the leader and to the program below it, and to nobody else.
+    /// Sends a signal to the leader and to the program below it, and to no other process.
     pub(crate) fn signal_both(&self, signal: Signal) -> Instant {
         let at = Instant::now();
         if self.ended().is_none() {
@@ -212,7 +212,7 @@ impl TargetProcess {
 }
 
 impl Drop for TargetProcess {
-    /// When this returns nobody is left, or a second has passed: whoever drops a drill may end right after it.
+    /// When this returns no process is left, or a second has passed: the process that drops a drill may end right after.
     fn drop(&mut self) {
         for _ in 0..200 {
             self.finish_off();

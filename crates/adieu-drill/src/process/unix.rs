@@ -14,7 +14,7 @@ use tokio::process::Command;
 pub(super) use rustix::process::Pid;
 pub(crate) use rustix::process::Signal;
 
-/// A listening socket that somebody else holds.
+/// A listening socket that the drill holds.
 pub(crate) type Held = OwnedFd;
 
 pub(super) fn pid(id: u32) -> Option<Pid> {

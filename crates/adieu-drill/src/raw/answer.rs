@@ -36,7 +36,7 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 pub(crate) struct Digest {
     pub(crate) length: u64,
     hash: u64,
-    /// The same with every number as one digit: what is left when a clock or a counter in it has gone on.
+    /// The body with every number as one digit: what is left when a clock or a counter in it has gone on.
     without_numbers: u64,
     in_number: bool,
 }
@@ -85,7 +85,7 @@ impl fmt::Debug for Digest {
 /// Why there is no whole answer.
 #[derive(Debug)]
 pub(crate) enum WireError {
-    /// Nobody to connect to.
+    /// No process listens on the address.
     Refused,
     /// The request was not sent whole.
     Unsent(io::Error),

@@ -110,8 +110,8 @@ impl H2 {
         Ok(stream)
     }
 
-    /// The next frame. What a client must answer for the connection to go on is answered here, save a PING. Whether the
-    /// answer can be sent is no matter: what the server said before it closed is still to be read.
+    /// The next frame. What a client must answer for the connection to go on is answered here, save a PING. An answer that cannot
+    /// be sent is ignored: what the server said before it closed is still to be read.
     pub(crate) async fn next(&mut self) -> io::Result<Frame> {
         let mut head = [0; 9];
         self.connection.read_exact(&mut head).await?;
@@ -208,7 +208,7 @@ mod tests {
         };
         let ((), h2) = tokio::join!(server, H2::open(&target));
         let mut h2 = h2.unwrap();
-        // Until it is known here that nobody reads any more.
+        // Until it is known here that the peer does not read any more.
         while h2.send(Frame::PING, 0, 0, &[0; 8]).await.is_ok() {
             tokio::task::yield_now().await;
         }

@@ -63,7 +63,7 @@ impl RawConn {
         conn.answer().await
     }
 
-    /// The same, in so much time.
+    /// As [`ask`](Self::ask), with a limit for each step.
     pub(crate) async fn ask_within(
         endpoint: &Endpoint,
         request: &Request,
@@ -108,7 +108,7 @@ impl RawConn {
         Ok(())
     }
 
-    /// Reads a whole answer, which may take for ever.
+    /// Reads a whole answer, which may take forever.
     pub(crate) async fn answer(&mut self) -> Result<Answer, WireError> {
         self.heard = self.received.len() as u64;
         match self.read_answer().await {
@@ -130,7 +130,7 @@ impl RawConn {
         WireError::new(error, self.sent, self.heard)
     }
 
-    /// What an answer is that nobody waits for any longer.
+    /// The error of an answer that did not come in time.
     pub(crate) const fn timed_out(&self) -> WireError {
         WireError::TimedOut(self.heard)
     }

@@ -28,7 +28,7 @@ pub(crate) fn micros(us: i64) -> String {
     }
 }
 
-/// The same from milliseconds.
+/// A duration from milliseconds.
 pub(crate) fn millis(ms: f64) -> String {
     micros((ms * 1e3).round() as i64)
 }
@@ -51,7 +51,7 @@ pub(crate) fn endless(advice: &Recommendation) -> String {
     )
 }
 
-/// What is told of each phase of a roll-out.
+/// The columns of the table of a roll-out's phases.
 pub(crate) const ROLLOUT_COLUMNS: [&str; 8] = [
     "requests", "answered", "lost", "refused", "5xx", "p50", "p99", "slowest",
 ];

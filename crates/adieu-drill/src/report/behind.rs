@@ -47,7 +47,7 @@ pub struct BehindAdvice {
     /// The server is to keep idle connections for longer than this; absent if the balancer keeps none.
     #[serde(default)]
     pub keep_alive_ms: Option<f64>,
-    /// The same in words.
+    /// The advice in words.
     pub lines: Vec<String>,
 }
 

@@ -43,7 +43,7 @@ pub enum Group {
     Drain,
     /// Connections that stay open end politely.
     KeepAlive,
-    /// Whoever routes the traffic learns of the stop in time.
+    /// Load balancers see the stop in time.
     Readiness,
     /// Signals at every moment, in any number.
     Signals,

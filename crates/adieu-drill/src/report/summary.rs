@@ -282,7 +282,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// If it is no report, or one of a later version.
+    /// If it is not a report, or one of a later version.
     pub fn from_json(json: &str) -> Result<Self, Unreadable> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -315,7 +315,7 @@ impl Report {
     }
 }
 
-/// Why a text is no report.
+/// Why a text is not a report.
 #[derive(Debug)]
 pub enum Unreadable {
     /// It is not the JSON of a report.

@@ -35,7 +35,7 @@ pub struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkKind {
-    /// It was told to stop.
+    /// The stop signal was sent.
     Signal,
     /// Its readiness probe said no for the first time.
     ReadinessOff,
@@ -102,7 +102,7 @@ pub enum Fate {
     ServerError,
     /// The server said that it will not handle it, so that the client may send it elsewhere.
     Retry,
-    /// There was nobody to connect to.
+    /// No process listened on the address.
     Refused,
     /// The connection broke before the request was sent whole.
     Unsent,

@@ -34,7 +34,7 @@ const ALL: [CheckInfo; 6] = [
                  minReadySeconds and a readiness probe that is true only when the new pod serves",
             ),
             (
-                "kept connections",
+                "keep-alive connections",
                 "the old instance closes idle connections at the moment in which the balancer sends on them: let it answer \
                  with `Connection: close` first, or the balancer retry on a new connection",
             ),
@@ -180,7 +180,7 @@ pub(super) fn judge(
             threshold: Some(threshold.to_string()),
             measured: Some(verdict.measured),
             hint: (verdict.outcome == Outcome::Failed).then(|| hints::all(info.hints)),
-            // All of them are judged by the same traffic: its time is told once.
+            // All of them are judged by the same traffic: its time is reported once.
             duration_ms: match judged.is_empty() {
                 true => u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 false => 0,

@@ -9,7 +9,7 @@ use crate::threshold::show;
 
 /// Failures of one kind that are further apart are two.
 const APART: Duration = Duration::from_millis(500);
-/// So many are told.
+/// So many are listed.
 const MOST: usize = 12;
 
 /// A sentence for each group of failures alike, in order of time.
@@ -75,8 +75,8 @@ fn tell(group: &[&NumberedRequest], events: &Events) -> String {
         let kept = group.iter().filter(|request| request.earlier > 0).count();
         told.push_str(&match kept {
             0 => ", on new connections".to_owned(),
-            kept if kept == group.len() => ", on kept connections".to_owned(),
-            kept => format!(", {kept} of them on kept connections"),
+            kept if kept == group.len() => ", on keep-alive connections".to_owned(),
+            kept => format!(", {kept} of them on keep-alive connections"),
         });
         let open = last.ended - last.began;
         told.push_str(&format!("; the last was open for {}", show(open)));

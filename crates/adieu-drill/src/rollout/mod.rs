@@ -30,7 +30,7 @@ pub use checks::rollout_checks;
 
 /// A deployment that serves answers its first request within this time.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
-/// Requests that are tried at most each second; more is no test of a deployment but of this machine.
+/// Requests that are tried at most each second; more would test this machine and not the deployment.
 const FASTEST: f64 = 20_000.0;
 /// So many clients of a closed loop at most.
 const MOST_CLIENTS: usize = 1_024;
@@ -255,9 +255,9 @@ impl Rollout {
 
     fn pace_words(&self) -> String {
         let on = match self.connections {
-            Connections::Kept => "on kept connections",
+            Connections::Kept => "on keep-alive connections",
             Connections::Fresh => "each on a new connection",
-            Connections::Both => "half of them on kept connections",
+            Connections::Both => "half of them on keep-alive connections",
         };
         match self.pace {
             Pace::Rate(rate) => format!("{rate} requests a second, {on}"),

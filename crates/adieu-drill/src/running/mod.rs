@@ -63,7 +63,7 @@ pub(crate) async fn start(
     loop {
         tries += 1;
         match start_with(drill, scratch, mode, placeholders(scratch)?).await {
-            // The port was free when it was looked for, and somebody else came first.
+            // The port was free when it was looked for, and another process took it first.
             Err(DrillError::Start(start))
                 if tries < 3
                     && start
@@ -75,7 +75,7 @@ pub(crate) async fn start(
     }
 }
 
-/// The same with these ports.
+/// As [`start`], with these ports.
 pub(crate) async fn start_with(
     drill: &Drill,
     scratch: &Path,

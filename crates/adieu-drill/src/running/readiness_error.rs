@@ -107,7 +107,7 @@ fn too_late(status: u16, endpoint: &str) -> String {
     )
 }
 
-/// Whoever listens and does not speak TLS is there all the same.
+/// A server that does not speak TLS listens all the same.
 async fn instead_of_connection(endpoint: &Endpoint) -> String {
     let address = endpoint.address;
     match timeout(LAST, endpoint.target().connect()).await {
@@ -116,7 +116,7 @@ async fn instead_of_connection(endpoint: &Endpoint) -> String {
             format!("no TLS connection came about at {address}: {error}{instead}")
         }
         Err(_) if endpoint.tls => {
-            format!("no TLS connection came about at {address}: nobody answered the client's hello")
+            format!("no TLS connection came about at {address}: no answer to the client's hello")
         }
         Ok(_) | Err(_) => format!("nothing listened at {address}"),
     }

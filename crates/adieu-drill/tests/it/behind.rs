@@ -83,7 +83,7 @@ pub(crate) fn sample() -> Report {
         profile: "kube-proxy".to_owned(),
         about: "a Kubernetes Service behind kube-proxy".to_owned(),
         numbers: vec![
-            "nothing new is sent to an instance 1.00 s to 3.00 s after it is told to stop (1 to 3 s between the deletion \
+            "nothing new is sent to an instance 1.00 s to 3.00 s after its stop has begun (1 to 3 s between the deletion \
              of a pod and the last rule of kube-proxy, measured by operators and published in 2026)"
                 .to_owned(),
         ],

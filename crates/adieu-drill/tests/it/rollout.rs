@@ -101,7 +101,7 @@ pub(crate) fn sample() -> Report {
     report.rollout = Some(Rollout {
         command: "./replace.sh".to_owned(),
         url: "http://127.0.0.1:8080/".to_owned(),
-        pace: "200 requests a second, half of them on kept connections".to_owned(),
+        pace: "200 requests a second, half of them on keep-alive connections".to_owned(),
         runs: vec![RolloutRun {
             command_ms: 475.0,
             steady_ms: Some(475.0),

@@ -160,7 +160,7 @@ pub(crate) fn own_report() -> serde_json::Value {
             {"phase": "drain", "began_ms": 50.0, "took_ms": 1200.0, "budget_ms": 7000.0},
             {"phase": "release", "began_ms": 1250.0, "took_ms": 260.0, "budget_ms": 8000.0},
         ],
-        "parts": [{"name": "web", "kind": "http", "outcome": "finished", "notes": ["listener cloaked"]}],
+        "parts": [{"name": "web", "kind": "http", "outcome": "finished", "notes": ["accept queue drained"]}],
         "timeline": [
             {"event": "stopping", "cause": "sigterm", "at_ms": 5000.0},
             {"event": "finished", "kind": "http", "part": "web", "at_ms": 6240.0},

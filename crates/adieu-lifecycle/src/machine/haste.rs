@@ -6,7 +6,7 @@ use crate::state::{Moment, Phase, Time};
 use crate::terms::demand;
 
 impl Machine {
-    /// Makes do with what is left, whether the stop is to begin or under way.
+    /// Makes do with what is left, whether the stop is to begin or has begun.
     pub(super) fn bound(&mut self, now: Time, left: Time) {
         self.terms.grace = self.terms.grace.min(left);
         self.terms.hurry = self.terms.hurry.min(left);
@@ -39,7 +39,7 @@ impl Machine {
             _ => (Phase::Announce, self.waiting(Moment::Shutdown)),
         };
         self.turns = self.turns.squeezed(now, self.budget.limit(phase));
-        // Whoever is at it keeps the reserves of those that wait behind.
+        // The part whose turn it is leaves the reserves to the parts behind it.
         let by = self.turns.deadline(waiting);
         for part in self.parts.values_mut() {
             if let Status::Closing(old) = part.status {

@@ -1,5 +1,5 @@
-//! What comes if from now on everybody hangs: no work ends, no close ends, `setup` does not end. Only time
-//! passes, and the few instructions of our own that nobody can hold up are done.
+//! What comes if from now on every part hangs: no work ends, no close ends, `setup` does not end. Only time
+//! passes, and the few instructions of our own that cannot be held up are done.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Times {
     ended: Option<Time>,
 }
 
-/// Lets everybody hang until the end.
+/// Lets every part hang until the end.
 pub(crate) fn hang(scenario: &Scenario, world: &mut World) -> Times {
     let mut times = Times::default();
     for _ in 0..MANY {

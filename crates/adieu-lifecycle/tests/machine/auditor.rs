@@ -216,7 +216,7 @@ impl Auditor {
             Action::CancelPart(id) => self.see_own_limit(*id, facts.now),
             Action::CancelWork => self.cancel_told = true,
             Action::AbandonWork => {
-                // A set-up that would not be cancelled is work that was cut, without being a part.
+                // A setup that would not be cancelled is work that was cut, without being a part.
                 self.cut |= !self.setup_ended;
                 self.setup_ended = true;
             }
@@ -265,7 +265,7 @@ impl Auditor {
         match phase {
             Phase::Drain => self.drain_began = facts.now,
             Phase::Cancel => {
-                // Without a cancellation there must be nobody to cancel.
+                // Without a cancellation there must be no task to cancel.
                 let drained = facts.alive == 0;
                 self.insist(
                     Promise::NobodyOverlooked,
@@ -325,7 +325,7 @@ impl Auditor {
         self.insist(Promise::InTime, by <= latest || self.overslept, || {
             format!("{id:?} by {by:?}, after {latest:?}")
         });
-        // Somebody in a hurry makes no announcements, and for what nobody knew of no time was kept.
+        // After a second signal there are no announcements, and for a part that came late no time was kept.
         let may_be_skipped =
             part.late || (self.hurried.is_some() && phase == Some(Phase::Announce));
         self.insist(
@@ -464,7 +464,7 @@ impl Auditor {
         self.insist(Promise::InTime, now <= end || self.overslept, || {
             format!("not over at {now:?}")
         });
-        // A wish that lies behind would be granted for ever; none at all is right only while an answer is
+        // A wish that lies behind would be granted forever; none at all is right only while an answer is
         // due that does not depend on anybody's code.
         let answer_is_due = self.seal_told && !self.sealed;
         let has_wake = wake.is_some_and(|at| at > now) || (wake.is_none() && answer_is_due);
@@ -474,7 +474,7 @@ impl Auditor {
         self.check_due(now, wake);
     }
 
-    /// Whoever has a deadline is woken for by then, and not left alone after it.
+    /// For every part with a deadline the machine wakes by then, and acts after it.
     fn check_due(&mut self, now: Time, wake: Option<Time>) {
         let in_drain = self.phase() == Some(Phase::Drain);
         let drain_began = self.drain_began;

@@ -36,7 +36,7 @@ fn any(parts: &[(Role, Option<Duration>)]) -> Scenario {
 }
 
 const SET_UP: [Move; 2] = [Move::Register, Move::Open];
-/// Nobody is there to wait for.
+/// There is no part to wait for.
 const TO_RELEASE: [Move; 3] = [Move::Stop, Move::Tell(0), Move::Tell(0)];
 
 #[test]

@@ -1,4 +1,4 @@
-//! The lame duck: waited for while somebody serves, and for nobody's sake otherwise.
+//! The lame-duck period: it is kept while a part serves, and skipped otherwise.
 
 use std::time::Duration;
 

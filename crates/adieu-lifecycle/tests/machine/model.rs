@@ -58,7 +58,7 @@ impl Model for Scenario {
             ExitFits: "the exit code is the last that applies",
             WakeIsAsked: "a wake-up is asked for when only time helps",
             InTime: "the end comes by the end of the grace period",
-            TurnForAll: "everybody has a turn although others hang",
+            TurnForAll: "every part has a turn although others hang",
             HurryIsSooner: "hurry makes no deadline later",
         };
         let sometimes: [(&'static str, Seen); 5] = [
@@ -73,7 +73,7 @@ impl Model for Scenario {
             ("failed, or nothing may fail", |model, world| {
                 world.auditor.exit() == Some(Exit::Failed) || !model.failures
             }),
-            ("in a hurry, or nobody may be", |model, world| {
+            ("in a hurry, or no part may be", |model, world| {
                 world.auditor.exit() == Some(Exit::Signal(2)) || !model.signals
             }),
         ];
@@ -93,7 +93,7 @@ const SHUTDOWN: (Role, Option<Duration>) = (Role::Hook(Moment::Shutdown), None);
 pub(crate) const CLEANUP: (Role, Option<Duration>) = (Role::Hook(Moment::Cleanup), None);
 const EXIT: (Role, Option<Duration>) = (Role::Hook(Moment::Exit), None);
 
-/// Nothing fails, nobody hurries, all listen, and things happen when they are due.
+/// Nothing fails, no second signal comes, all parts stop when asked, and things happen when they are due.
 pub(crate) fn calm(parts: &[(Role, Option<Duration>)]) -> Scenario {
     Scenario {
         terms: TERMS,

@@ -28,7 +28,7 @@ fn close() -> Event {
     Event::Stop(Cause::Signal(StopSignal::Close))
 }
 
-/// Nobody ever ends anything: what the machine does by time alone, and when.
+/// No part ever ends: what the machine does by time alone, and when.
 fn all_hang(machine: &mut Machine, begun: Vec<Action>, now: Time) -> Vec<(Time, Action)> {
     let mut done = Vec::new();
     let mut wake = None;

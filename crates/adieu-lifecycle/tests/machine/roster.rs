@@ -8,11 +8,11 @@
 pub(crate) enum Life {
     #[default]
     Unborn,
-    /// Counted, not yet listed: nobody can abandon it yet.
+    /// Counted, not yet listed: it cannot be abandoned yet.
     Counted,
     /// It runs.
     Listed,
-    /// It runs, and nobody waits for it any more.
+    /// It runs, and has no waiter any more.
     Abandoned,
     /// Not listed any more, still counted.
     Leaving,

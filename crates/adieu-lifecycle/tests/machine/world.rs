@@ -18,7 +18,7 @@ pub(crate) struct Scenario {
     pub(crate) terms: Terms,
     /// In the order in which `setup` registers them, with their own limits.
     pub(crate) parts: Vec<(Role, Option<Duration>)>,
-    /// Work that is no part of its own, started by anybody at any time.
+    /// Work that is not a component of its own, started at any time.
     pub(crate) children: usize,
     /// How often something may happen half-way to the next wake-up.
     pub(crate) pauses: u8,
@@ -301,7 +301,7 @@ impl World {
                 let entered = self.roster.enter();
                 self.children[child] = if entered { Life::Counted } else { Life::Gone };
             }
-            // Whoever finds the roster closed after coming onto it may have been overlooked, and goes.
+            // A task that finds the roster closed after coming onto it may have been overlooked, and goes.
             Move::ChildLists(child) if self.roster.is_closed() => {
                 self.children[child] = Life::Leaving
             }
@@ -323,7 +323,7 @@ impl World {
             }
             Move::Tell(number) => {
                 let event = self.told.remove(number);
-                // Said by somebody who was slow to say it; whoever came meanwhile will say it again.
+                // Said late by a slow task; a task that came meanwhile will say it again.
                 let stale = event == Event::Idle && self.roster.count > 0;
                 if !stale {
                     self.step(event);

@@ -94,7 +94,7 @@ impl NatsQueue {
             .await
     }
 
-    /// How long a job belongs to a worker that is not heard of any more; 30 s if never set. The server keeps it, for
+    /// How long a job belongs to a worker that has stopped renewing it; 30 s if never set. The server keeps it, for
     /// all replicas.
     ///
     /// # Errors

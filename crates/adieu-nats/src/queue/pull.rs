@@ -1,7 +1,7 @@
-//! Pull requests of our own, because a request cannot be taken back, and what is sent in answer to one that nobody listens
-//! to any more waits for the end of its lease.
+//! Pull requests of our own, because a request cannot be taken back, and a job that is sent in answer to one whose
+//! subscriber is gone waits for the end of its lease.
 //!
-//! A request that waits is answered once: by a job, by a word of the server's that there is none, or by a word of our
+//! A request that waits is answered once: by a job, by the server's status that there is none, or by a message of our
 //! own. The subscription for it ends with the first message, at the server, where the order of messages is decided. So
 //! a wait can be as long as we like, and be given up at any moment without a job lost on the way.
 

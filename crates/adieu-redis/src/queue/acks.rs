@@ -43,7 +43,7 @@ impl Acks {
         answered.await.map_err(gone)?
     }
 
-    /// Whether it is the first, for which somebody has to go.
+    /// Whether it is the first, so that the caller has to start the task that sends them.
     fn put(&self, ack: Ack) -> bool {
         let mut waiting = self.waiting();
         waiting.push(ack);

@@ -56,7 +56,7 @@ pub struct RedisReceipt(Arc<str>);
 /// One of the consumers of the stream.
 #[derive(Clone)]
 struct GroupConsumer {
-    /// Unlike that of any other, so that a claim by somebody else is noticed.
+    /// Unlike that of any other, so that a claim by another consumer is noticed.
     name: Arc<str>,
     shared: Arc<RedisServer>,
 }
@@ -180,7 +180,7 @@ impl RedisQueue {
         Ok(self)
     }
 
-    /// How long a job belongs to a worker that is not heard of any more; 30 s if left out.
+    /// How long a job belongs to a worker that has stopped renewing it; 30 s if left out.
     #[must_use]
     pub const fn lease_of(mut self, lease: Duration) -> Self {
         self.lease = lease;

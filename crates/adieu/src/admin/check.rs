@@ -186,7 +186,7 @@ fn problem_of(said: Result<crate::Result, Panic>) -> Option<String> {
     }
 }
 
-/// A probe under way; cancelled when no request waits for it any more.
+/// A running probe; cancelled when no request waits for it any more.
 struct Probing(JoinHandle<Result<crate::Result, Panic>>);
 
 impl Drop for Probing {

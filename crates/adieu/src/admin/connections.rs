@@ -184,7 +184,7 @@ impl AdminConns {
         }
     }
 
-    /// Cuts the oldest for lack of descriptors, if there is one that may be cut; its end is told by `all`.
+    /// Cuts the oldest for lack of descriptors, if there is one that may be cut; `all` then reports its end.
     pub(super) fn make_room(&mut self) {
         self.cut_one(|_| true);
     }

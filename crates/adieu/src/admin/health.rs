@@ -82,14 +82,14 @@ impl View {
     /// Asks everything that readiness depends on. While the service starts or stops, the answer is clear without
     /// the checks, and what they look at may not be open.
     ///
-    /// Dropped half-way, the checks under way are cancelled.
+    /// Dropped half-way, the running checks are cancelled.
     pub(super) async fn readiness(&self) -> Readiness {
         self.readiness_of(|_| true).await
     }
 
     /// Asks only the checks whose names are wanted.
     ///
-    /// Dropped half-way, the checks under way are cancelled.
+    /// Dropped half-way, the running checks are cancelled.
     pub(super) async fn readiness_of(&self, wants: impl Fn(&str) -> bool) -> Readiness {
         let core = &self.core;
         let mut unready = self.unready_parts();

@@ -60,7 +60,7 @@ fn record(view: &View) {
     );
     number(
         "adieu_stopping",
-        "1 once somebody has asked for the stop.",
+        "1 once the stop was requested.",
         flag(core.is_stopping()),
     );
     number(

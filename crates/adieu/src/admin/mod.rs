@@ -2,7 +2,7 @@
 //!
 //! [`App::admin`](crate::App::admin) opens the port, [`App::check`](crate::App::check) adds a readiness check.
 
-// It is no part of the service's work. Its socket and its connections are not in the task registry, so no stop waits
+// It is not part of the service's work. Its socket and its connections are not in the task registry, so no stop waits
 // for them; it runs on the service's own runtime, so that an answer means that the runtime answers.
 
 mod check;

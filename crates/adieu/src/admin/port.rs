@@ -32,7 +32,7 @@ const MAX_HEAD_SIZE: usize = 8 * 1_024;
 
 /// An admin port about to open. Await it to open it.
 ///
-/// It answers from that moment on, through the whole stop, to the very end; it is no work that a stop waits for.
+/// It answers from that moment on, through the whole stop, to the very end; a stop does not wait for it.
 #[must_use = "an admin port opens when it is awaited"]
 pub struct Admin<'app> {
     app: &'app mut Registrar,
@@ -70,7 +70,7 @@ impl<'app> Admin<'app> {
 
     /// It is meant to be reached from other machines, as in a pod whose probes come from its node: no warning.
     ///
-    /// Nobody is asked who they are. Who can reach the port reads names, states, error texts and metrics.
+    /// There is no authentication. A client that can reach the port reads names, states, error texts and metrics.
     pub const fn exposed(mut self) -> Self {
         self.exposed = true;
         self

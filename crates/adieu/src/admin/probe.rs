@@ -107,7 +107,7 @@ pub(super) fn is_probe(path: &str) -> bool {
             .is_some_and(|name| !name.is_empty())
 }
 
-/// Text without percent-encoding. What is no encoding stays as it is.
+/// Text without percent-encoding. Characters that are not an encoding stay as they are.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

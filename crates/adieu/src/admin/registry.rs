@@ -31,7 +31,7 @@ struct Port {
     closed: Arc<Latch>,
 }
 
-/// What a port is called in plan and report. It is no part that a stop knows of.
+/// What a port is called in plan and report. It is not a component of the stop.
 const NAME: &str = "admin";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

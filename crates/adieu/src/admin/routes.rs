@@ -95,7 +95,7 @@ impl AdminRoutes {
         self
     }
 
-    /// Dropped half-way, checks under way are cancelled.
+    /// Dropped half-way, running checks are cancelled.
     async fn answer(self, ask: Ask) -> Response<AdminBody> {
         let path = ask.path.as_str();
         if let Some(name) = ask.for_another.as_ref().filter(|_| !is_probe(path)) {

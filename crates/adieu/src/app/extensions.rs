@@ -1,4 +1,4 @@
-//! The features whose state has to be there from the start of a service, in the order in which they are told and asked.
+//! The features whose state has to be there from the start of a service, in the order in which their hooks are called.
 
 use crate::runtime::shared::ServiceShared;
 

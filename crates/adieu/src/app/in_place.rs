@@ -22,7 +22,7 @@ impl Service {
     /// process; what lives beside it is a [`scope`](crate::scope()).
     ///
     /// When it has ended, the process is the program's again. If work had to be abandoned, however, the process ends a
-    /// second later with the exit code of the report: the runtime would wait for that work for ever.
+    /// second later with the exit code of the report: the runtime would wait for that work forever.
     ///
     /// If the future is dropped, the stop begins and closes what was opened in the background; the certain end is off,
     /// because the program goes on.

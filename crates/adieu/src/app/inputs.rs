@@ -11,12 +11,12 @@ use crate::error::BoxError;
 use crate::queue::ConsumerBuilder;
 
 impl App {
-    /// Polls a source for ever: `poll` is given the offset to go on from and brings what came after it, each update
+    /// Polls a source forever: `poll` is given the offset to go on from and brings what came after it, each update
     /// with the offset that follows it; `handle` is called with one update after the other.
     ///
     /// The offset is saved after each update, before the next one is begun. On a stop the poll is given up at once,
     /// and what was fetched is handled to the end, within the drain; no update is lost, and none is handled
-    /// twice. After a kill, only the update that was in hand is handled again.
+    /// twice. After a kill, only the update that was being handled is handled again.
     ///
     /// A poll that fails is tried again with a [`Backoff`](crate::retry::Backoff); [`RetryAfter`](crate::retry::RetryAfter) says when, and
     /// [`Permanent`](crate::retry::Permanent) ends the service. See [`PollerBuilder`](crate::state::PollerBuilder) for updates that fail.
@@ -70,7 +70,7 @@ impl App {
 
     /// Takes jobs from a queue, several at a time, and settles each: done, tried again later, or a dead letter.
     ///
-    /// On a stop fetching ends at once, jobs in hand finish and are acknowledged, within the drain; what cannot
+    /// On a stop fetching ends at once, jobs in flight finish and are acknowledged, within the drain; what cannot
     /// finish, or was only fetched, is given back, so that another replica has it at once. See
     /// [`Job`](crate::queue::Job) for how a handler says how it went, and [`ConsumerBuilder`] for concurrency and
     /// limits.
@@ -127,7 +127,7 @@ impl App {
     /// systemd (a socket unit with `FileDescriptorName=` or simply of this name), from `adieu run`, or from the
     /// process that served before. If it came without a name, its address decides. The report says where it came
     /// from, and a warning if it is not on the address asked for. Such a listener is not closed for good when the
-    /// service stops: what waits in its queue is served by whoever holds it next.
+    /// service stops: connections in its accept queue are served by the process that holds it next.
     #[cfg(feature = "net")]
     #[track_caller]
     pub fn listen(
@@ -146,7 +146,7 @@ impl App {
     /// one knows, and does not close it for good.
     ///
     /// # Errors
-    /// If it is no listening stream socket.
+    /// If it is not a listening stream socket.
     ///
     /// ```
     /// # async fn setup(app: &mut adieu::App) -> adieu::Result {

@@ -246,7 +246,7 @@ impl App {
     /// name.
     ///
     /// It is stopped at [`Worker::until_stop`](crate::state::Worker::until_stop) only: a step that was begun is finished, and
-    /// what was reported by [`Worker::checkpoint`](crate::state::Worker::checkpoint) is saved on the way out. After a
+    /// what was reported by [`Worker::checkpoint`](crate::state::Worker::checkpoint) is saved before it ends. After a
     /// crash it goes on from the last checkpoint that was saved. A panic saves nothing more.
     ///
     /// ```
@@ -358,7 +358,7 @@ impl App {
 
     /// Adds a check that readiness depends on. Its name is for the checks alone: a resource may have the same.
     ///
-    /// It is asked when somebody asks for readiness, by one at a time, and its answer is good for a second. One
+    /// It runs when a request asks for readiness, once at a time, and its result is good for a second. One
     /// that fails, panics or does not answer within a second makes `/readyz` answer 503, and `/health` says why.
     /// Liveness is not touched: starting the process again seldom mends a database.
     ///

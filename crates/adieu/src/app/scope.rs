@@ -60,7 +60,7 @@ impl Scope {
         self
     }
 
-    /// How long to go on as before after readiness went off. Part of the grace.
+    /// The lame-duck period: how long to go on serving after readiness turned off. Part of the grace period.
     pub fn lame_duck(mut self, lame_duck: Duration) -> Self {
         self.settings.lame_duck = Some(lame_duck);
         self
@@ -118,10 +118,10 @@ impl Scope {
         self
     }
 
-    /// Hears signals as a service does: stops on SIGTERM, SIGINT and SIGHUP, prints its status on SIGUSR1. The handlers are taken away when the scope ends.
+    /// Handles signals as a service does: stops on SIGTERM, SIGINT and SIGHUP, prints its status on SIGUSR1. The handlers are taken away when the scope ends.
     ///
     /// What catches the signals owns the process, so grace and lame duck fit the platform as those of a service do, if
-    /// none were said: in Kubernetes it goes on as before for 5 s once readiness is off.
+    /// none were set: in Kubernetes it serves for another 5 s once readiness is off.
     pub const fn signals(mut self) -> Self {
         self.signals = true;
         self

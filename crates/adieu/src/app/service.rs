@@ -66,7 +66,8 @@ impl Service {
         self
     }
 
-    /// How long to go on as before after readiness went off, so that load balancers notice. Part of the grace.
+    /// The lame-duck period: how long to go on serving after readiness turned off, so that load balancers notice. Part of
+    /// the grace period.
     ///
     /// Left out, it is 5 s in Kubernetes, where clients still come for a while after the stop has begun, but never
     /// more than a quarter of the grace; elsewhere it is none. The environment variable `ADIEU_LAME_DUCK` overrides it:
@@ -245,7 +246,7 @@ impl Service {
             None => (None, inherited_fds),
         };
         // Before anything is made: from here on no signal is lost. SIGUSR2 too, also where there is no hand-off:
-        // whoever sends it means a hand-off, and its default is to kill the process.
+        // its sender means a hand-off, and its default is to kill the process.
         let hand_off = cfg!(unix).then_some(crate::signal::Signal::User2);
         let signals =
             signal::catch(hand_off).map_err(system("signal handlers could not be installed"))?;
@@ -374,7 +375,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Set-up and life, to the end. Dropped half-way, it lets the driver close what was opened.
+    /// Setup and life, to the end. Dropped half-way, it lets the driver close what was opened.
     pub(super) async fn live<F>(&self, setup: F)
     where
         F: AsyncFnOnce(&mut App) -> crate::Result,

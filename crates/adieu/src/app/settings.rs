@@ -66,7 +66,7 @@ impl Settings {
         }))
     }
 
-    /// Lets the environment have the last word: `ADIEU_GRACE`, `ADIEU_LAME_DUCK`, `ADIEU_REPORT`.
+    /// Reads the environment, which wins over the code: `ADIEU_GRACE`, `ADIEU_LAME_DUCK`, `ADIEU_REPORT`.
     pub(crate) fn read_environment(&mut self) -> Result<(), Error> {
         self.grace = duration::from_variable("ADIEU_GRACE")
             .map_err(Error::config)?

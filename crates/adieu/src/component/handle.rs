@@ -172,7 +172,7 @@ impl ComponentHandle {
         }
     }
 
-    /// Waits until it has ended, and says how. A restart is no end.
+    /// Waits until it has ended, and says how. A restart is not an end.
     ///
     /// Cancel-safe: dropping it changes nothing, and it can be called again, also after the end.
     pub async fn done(&self) -> Outcome {

@@ -4,7 +4,7 @@
 //!
 //! | who | says | and then |
 //! |---|---|---|
-//! | next | `ready` | set-up has returned and every check passes; it accepts nothing yet |
+//! | next | `ready` | setup has returned and every check passes; it accepts nothing yet |
 //! | this | `go` | the next one begins to accept, and so does not keep what a roll-back would lose |
 //! | next | `serving [names]` | every server of it listens; these listeners it has taken |
 //! | this | `yours` | this one stops accepting and drains; the listeners are the next one's to close |

@@ -129,7 +129,7 @@ impl Predecessor {
 }
 
 impl ServiceShared {
-    /// Set-up is done: the predecessor hears of it once every check passes. It knows how long it will wait.
+    /// Setup is done: the old process is notified once every check passes. It has its own limit for the wait.
     pub(crate) fn announce_ready(self: &Arc<Self>) {
         #[cfg(feature = "admin")]
         if self.admin().has_checks() {

@@ -120,7 +120,7 @@ impl HandOff {
     /// Keeps what notices say of hand-offs, for the admin port.
     pub(crate) fn remember(&self, notice: &Notice) {
         let (outcome, pid, why) = match notice {
-            Notice::HandOffBegun { pid, .. } => ("under way", Some(*pid), None),
+            Notice::HandOffBegun { pid, .. } => ("in progress", Some(*pid), None),
             Notice::HandOffFailed { why } => ("failed", None, Some(why.clone())),
             Notice::HandedOver { pid } => ("handed over", Some(*pid), None),
             Notice::TookOver { pid } => ("took over", Some(*pid), None),
@@ -160,11 +160,11 @@ impl HandOff {
                 Ok(())
             }
             State::Cancelled { .. } | State::Done => Err("the service is stopping"),
-            _ => Err("one is under way already"),
+            _ => Err("one is in progress already"),
         }
     }
 
-    /// The stop has begun: a hand-off under way is given up. Does not wait.
+    /// The stop has begun: a hand-off in progress is given up. Does not wait.
     pub(crate) fn cancel(&self) {
         let mut state = self.state();
         match &*state {
@@ -222,7 +222,7 @@ impl ServiceShared {
             Err("the service is still starting")
         } else if std::process::id() == 1 {
             Err(
-                "process 1 cannot be replaced, because the container ends with it; start the service with `adieu run`",
+                "PID 1 cannot be replaced, because the container ends with it; start the service with `adieu run`",
             )
         } else {
             self.handoff().begin()
@@ -267,7 +267,7 @@ struct NewProcess {
     /// Where connections go.
     #[cfg(target_os = "linux")]
     connections: Option<OwnedFd>,
-    /// Whether it was told to accept: then it has clients to see off if it must end.
+    /// Whether it was allowed to accept: then it has clients to answer if it must end.
     may_have_clients: bool,
 }
 
@@ -454,7 +454,7 @@ fn manifest(
         name: listener_fd.name.clone(),
         descriptor: listener_fd.descriptor.as_raw_fd(),
         ours: listener_fd.ours,
-        // A name that is no text cannot be written into the environment; the file stays, then.
+        // A name that is not text cannot be written into the environment; the file stays, then.
         file: (listener_fd.file.as_ref())
             .map(|file| file.path().to_owned())
             .filter(|file| file.to_str().is_some()),
@@ -596,17 +596,17 @@ mod tests {
     #[test]
     fn a_process_that_was_just_being_started_does_not_outlive_us() {
         let handoff = HandOff::default();
-        handoff.begin().expect("nothing is under way");
+        handoff.begin().expect("no hand-off is in progress");
         handoff.cancel();
         let (channel, _theirs) = UnixStream::pair().expect("a channel");
         let (say, said) = mpsc::channel();
         let status = thread::scope(|scope| {
             let ending = scope.spawn(|| {
-                say.send(()).expect("somebody hears");
+                say.send(()).expect("a receiver");
                 handoff.kill_new_process();
             });
             said.recv().expect("it ends");
-            // Takes longer than the other thread needs to look, which would find nobody.
+            // Takes longer than the other thread needs to look, which would find no process.
             let mut child = Command::new("sleep").arg("20").spawn().expect("a child");
             handoff.started(Some((child.id(), channel)));
             ending.join().expect("it waits for the number");
@@ -619,7 +619,7 @@ mod tests {
     #[test]
     fn a_start_that_failed_is_not_waited_for() {
         let handoff = HandOff::default();
-        handoff.begin().expect("nothing is under way");
+        handoff.begin().expect("no hand-off is in progress");
         handoff.cancel();
         handoff.started(None);
         handoff.kill_new_process();

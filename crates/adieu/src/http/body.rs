@@ -90,7 +90,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// A hold on a request under way. Its answer in the making has one, or the answer's body, and each piece of it that
+/// A hold on a request in flight. Its answer in the making has one, or the answer's body, and each piece of it that
 /// the transport has and may not have written yet; with the last of them the request ends.
 pub(super) struct RequestGuard {
     pub(super) shared: Arc<ConnShared>,
@@ -281,7 +281,7 @@ where
                 let shared = &guard.shared;
                 let closing = this.closing.as_mut();
                 let closing = closing.is_some_and(|closing| closing.is_due(cx));
-                // One that never pauses may say its last words, and no more.
+                // A stream that never pauses gets the time to end, and no more.
                 let patience = shared.server.clamp_to_drain(shared.limits.patience);
                 if closing && shared.server.stage_age(DrainStage::Closing) > patience {
                     (None, true)

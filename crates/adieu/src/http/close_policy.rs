@@ -41,9 +41,9 @@ pub(super) enum ConnState {
     Working,
     /// A request is in flight, and its client has closed its side.
     HalfClosed,
-    /// Every request under way waits for the rest of its body.
+    /// Every request in flight waits for the rest of its body.
     StalledUpload,
-    /// Every answer under way waits for the client to read, or none can be written at all, or the last has yet to
+    /// Every response in flight waits for the client to read, or none can be written at all, or the last has yet to
     /// be taken.
     StalledReader,
     WebSocket,
@@ -56,7 +56,7 @@ pub(super) enum ConnState {
 pub(super) enum CloseAction {
     /// Nothing now; look again after this long, if at all.
     Wait(Option<Duration>),
-    /// It has nothing under way: end it politely.
+    /// It has no request in flight: end it politely.
     Close,
     /// Tell the other end of the WebSocket that we go away.
     CloseWebSocket,
@@ -87,11 +87,11 @@ pub(super) struct PolicyInput {
     pub(super) has_successor: bool,
     /// In the lame-duck period: how long its client is not told to go elsewhere yet.
     pub(super) turn_left: Option<Duration>,
-    /// In the lame-duck period: clients are told one after the other, and a WebSocket ends at its turn.
+    /// In the lame-duck period: clients are asked to go elsewhere one after the other, and a WebSocket ends at its turn.
     pub(super) leaves_early: bool,
 }
 
-/// How long a client may take for any of our last word; and to close its side, if it was active after the stop began:
+/// How long a client may take to read any of our last bytes; and to close its side, if it was active after the stop began:
 /// it may write again before it looks, and should still find us.
 pub(super) const CLOSE_WAIT: Duration = Duration::from_millis(200);
 /// How long an idle client has to close its side, if it has all of it. What it had sent before that came is here by
@@ -271,7 +271,7 @@ impl ConnCounters {
         }
     }
 
-    /// With requests under way, or a last answer that is being read, only what moves one of them on counts; without,
+    /// With requests in flight, or a last answer that is being read, only what moves one of them on counts; without,
     /// any sign of life.
     fn progressed(&self, now_ms: u64, work: bool) {
         let is_idle = self.under_way.load(Relaxed) == 0 && !self.is_slow.load(Relaxed);

@@ -52,7 +52,7 @@ struct World {
     now: u64,
     stage: DrainStage,
     announced: [u64; 4],
-    /// For each request under way: whether its body is awaited, and whether its answer is held up.
+    /// For each request in flight: whether its body is awaited, and whether its answer is held up.
     requests: Vec<(bool, bool)>,
     blocked: bool,
     /// A quarter of what the drain has.
@@ -127,7 +127,7 @@ impl World {
                 }
             }
             Event::BodyAwaited(now) => {
-                // A body is not awaited any more once the answer is under way.
+                // A body is not awaited any more once the answer has begun.
                 if let Some((awaited, held)) = self.requests.last_mut()
                     && !*held
                     && *awaited != now
@@ -223,7 +223,7 @@ proptest! {
         let (closing, mut looks) = (world.now, 0);
         let end = loop {
             match world.close_action() {
-                CloseAction::Wait(None) => prop_assert!(false, "waits for ever in {:?}", world.counters.state()),
+                CloseAction::Wait(None) => prop_assert!(false, "waits forever in {:?}", world.counters.state()),
                 CloseAction::Wait(Some(left)) => world.now += u64::try_from(left.as_millis()).unwrap().max(1),
                 CloseAction::CloseWebSocket => world.counters.close_websocket(world.now),
                 CloseAction::Close | CloseAction::Abort => break world.now,
@@ -362,7 +362,7 @@ fn an_http2_client_that_ignores_our_hanging_up_is_cut() {
         world.close_action(),
         CloseAction::Wait(Some(world.limits.patience))
     );
-    // It chats on, which is no reason to stay.
+    // The client goes on writing, which does not keep the connection open.
     world.happen(Event::Pass(900));
     world.counters.wrote(world.now, true);
     world.happen(Event::Pass(100));

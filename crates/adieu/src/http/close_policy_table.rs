@@ -188,7 +188,7 @@ fn the_state_is_that_of_the_work_under_way() {
     assert_eq!(
         counters.state(),
         ConnState::Idle,
-        "closing its side is no work"
+        "closing its side does not count as work"
     );
 }
 
@@ -477,7 +477,7 @@ fn what_is_between_two_requests_moves_to_the_new_process() {
         assert!(!moves(&idle), "in a body that no handler reads");
         let closing = served(Protocol::Http1, 0);
         closing.begin_close(NOW);
-        assert!(!moves(&closing), "it was told to go");
+        assert!(!moves(&closing), "its close has begun");
         for other in [
             Protocol::TlsHandshake,
             Protocol::Http2,

@@ -21,7 +21,7 @@ use crate::net::{
 use crate::util::printable;
 use crate::util::sys;
 
-/// One request under way.
+/// One request in flight.
 pub(super) struct InFlightRequest {
     id: u64,
     method: Method,
@@ -47,7 +47,7 @@ pub(super) struct ConnShared {
     pub(super) socket: SharedSocket,
     pub(super) limits: Arc<Limits>,
     pub(super) lifetime: Lifetime,
-    /// When in the lame-duck period its client is told to go elsewhere.
+    /// When in the lame-duck period its client is asked to go elsewhere.
     pub(super) turn: TurnToGo,
     pub(super) counters: ConnCounters,
     /// Wakes the driver of the connection.
@@ -466,7 +466,7 @@ impl ConnShared {
             turn_left: self.turn_left(),
             leaves_early: !self.limits.spread.is_zero() && stage == DrainStage::Announced,
         };
-        // An HTTP/2 client that asks for nothing is told to go elsewhere then, if the driver looks.
+        // An HTTP/2 client without a request gets its GOAWAY then, if the driver looks.
         let hesitation = match stage {
             DrainStage::Announced if self.counters.protocol() == Protocol::Http2 => {
                 let due = self.counters.first_request_due_in(now_ms);
@@ -545,7 +545,7 @@ impl ConnShared {
             .count_closed(state.words(), is_idle, || self.who());
     }
 
-    /// Whether any request is under way.
+    /// Whether any request is in flight.
     pub(super) fn has_requests_in_flight(&self) -> bool {
         !self.in_flight().under_way.is_empty()
     }
@@ -569,7 +569,7 @@ impl ConnShared {
         self.server.record_lost(what, request.age());
     }
 
-    /// Names a connection that is cut at the end of the drain, if none of its requests was under way.
+    /// Names a connection that is cut at the end of the drain, if none of its requests was in flight.
     pub(super) fn record_lost(&self) {
         let state = self.counters.state();
         // Requests name themselves, also those whose own tasks are dropped after this one.
@@ -577,7 +577,7 @@ impl ConnShared {
         if state == ConnState::AwaitingClose || has_named {
             return;
         }
-        // One line for all that had nothing under way.
+        // One line for all that had no request in flight.
         let from = match state {
             ConnState::Silent | ConnState::Idle => String::new(),
             _ => format!(" from {}", self.socket.peer()),

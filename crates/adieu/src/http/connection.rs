@@ -37,7 +37,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The number of header fields that hyper allows by itself; any other costs it an allocation for each request.
 const HYPER_HEAD_FIELDS: usize = 100;
 
-/// Dropped half-way, which happens at the end of the drain, the connection is cut and named; requests under way name
+/// Dropped half-way, which happens at the end of the drain, the connection is cut and named; requests in flight name
 /// themselves.
 pub(super) async fn serve_connection<S, B, F>(
     shared: Arc<ConnShared>,
@@ -513,7 +513,7 @@ impl ConnDriver {
     }
 
     fn cut(&self) {
-        // One that was told to go is counted already.
+        // One whose close has begun is counted already.
         if self.shared.counters.state() != ConnState::AwaitingClose
             && !self.shared.counters.is_closing()
         {

@@ -6,7 +6,7 @@ use super::close_policy::{CloseAction, ConnCounters, ConnState, Protocol};
 use super::conn_state::ConnShared;
 
 impl ConnShared {
-    /// For how long it has had nothing under way, in milliseconds; `None` if it is not to be closed, or goes already.
+    /// For how long it has had no request in flight, in milliseconds; `None` if it is not to be closed, or goes already.
     pub(super) fn idle_for(&self, now_ms: u64) -> Option<u64> {
         let is_asked = self.evicting.load(Relaxed);
         (!is_asked)
@@ -30,7 +30,7 @@ impl ConnShared {
 }
 
 impl ConnCounters {
-    /// For how long it has had nothing under way, in milliseconds, if it is to be closed when there is no room for others.
+    /// For how long it has had no request in flight, in milliseconds, if it is to be closed when there is no room for others.
     /// The time of a client that has not sent one whole request counts ten times; of two that came just now, one that has
     /// been served goes first.
     fn idle_for(&self, now_ms: u64) -> Option<u64> {

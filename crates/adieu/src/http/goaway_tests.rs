@@ -76,7 +76,7 @@ async fn read_until(client: &mut DuplexStream, bytes: &[u8]) {
     }
 }
 
-/// The writes of a hyper server that is told to shut down once the client, who has sent these frames, has seen those
+/// The writes of a hyper server whose graceful shutdown is started once the client, who has sent these frames, has seen those
 /// bytes; up to the GOAWAY.
 async fn writes_of_a_shutdown(sent: &[u8], awaited: &[u8]) -> Vec<Write> {
     let (mut client, stream) = tokio::io::duplex(1 << 20);

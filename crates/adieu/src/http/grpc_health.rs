@@ -123,7 +123,7 @@ fn stop_of(extensions: &Extensions) -> Result<Stop, Status> {
 
 /// Whether the service is ready, and whether that can change without a start or a stop.
 ///
-/// Dropped half-way, the checks under way go on without an effect.
+/// Dropped half-way, the running checks go on without an effect.
 async fn readiness(stop: &Stop) -> (ServingStatus, bool) {
     let core = &stop.core;
     let mut has_checks = false;

@@ -1,7 +1,7 @@
 //! How many heads of requests have ended in what an HTTP/1 client has sent, however it was cut on the way.
 //!
 //! A body may look like anything, also like a head, so its length is read from the head before it. What makes no sense is
-//! the protocol's to refuse; here it only must not count for ever.
+//! the protocol's to refuse; here it only must not count forever.
 
 use memchr::memchr;
 
@@ -20,7 +20,7 @@ enum At {
     Trailers,
 }
 
-/// What is known so far of the head under way.
+/// What is known so far of the head that is being read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
     /// Its first line is there; blank ones before it do not count.

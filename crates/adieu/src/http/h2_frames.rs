@@ -60,7 +60,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether the bytes of the frame under way move a request or an answer on. A client that has stalled may well go on
+    /// Whether the bytes of the frame that is being read move a request or an answer on. A client that has stalled may well go on
     /// to ping.
     const fn is_work(&self) -> bool {
         matches!(self.header[3], DATA | RST_STREAM | WINDOW_UPDATE)
@@ -153,7 +153,7 @@ impl FrameTracker {
         self.client.unfinished()
     }
 
-    /// The same of what we write.
+    /// Follows the frames that this server writes; whether they move a request or a response on.
     pub(super) fn written(&mut self, bytes: &[u8]) -> bool {
         let (goaways, unanswered) = (&mut self.goaways, &mut self.unanswered);
         self.server.advance(bytes, |kind, stream| match kind {

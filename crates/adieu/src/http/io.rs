@@ -1,13 +1,13 @@
 //! The bytes of a connection, watched: what passes through is counted in the [`ConnShared`], and what the close
 //! policy decides is done to the bytes.
 //!
-//! - To close an idle connection, hyper is told that the client has closed its side. The protocol then ends by
-//!   itself, and we say a last word.
-//! - The last word to an HTTP/1 client is a 408: a request that crosses our goodbye on the way gets an answer
+//! - To close an idle connection, hyper sees an end of file, as if the client had closed its side. hyper then ends the
+//!   protocol, and we write the last bytes.
+//! - An HTTP/1 client gets a 408 last: a request that crosses the close on the way gets an answer
 //!   which tells the client to try again, instead of a reset.
-//! - An HTTP/2 client is told with a GOAWAY to go elsewhere, long before one that names the last stream. The protocol
+//! - An HTTP/2 client gets a first GOAWAY long before the one that names the last stream. hyper
 //!   would send both within a round trip, and requests that are only on their way out of the client would be refused.
-//! - The last word to an HTTP/2 client that is cut is a GOAWAY with the last stream that was seen.
+//! - An HTTP/2 client that is cut gets a GOAWAY with the last stream that was seen.
 //! - A WebSocket gets a close frame put between two frames of its handler.
 
 use std::borrow::Cow;
@@ -422,7 +422,7 @@ impl AsyncWrite for ConnIo {
                     this.shared
                         .counters
                         .enter(Protocol::AwaitingClose, now_ms());
-                    // The last word and our end of the connection come in one packet.
+                    // The last bytes and our end of the connection come in one packet.
                     this.shared.socket.cork();
                     this.shutdown_step = ShutdownStep::WritingFinalBytes;
                 }

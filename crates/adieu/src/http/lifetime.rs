@@ -23,9 +23,9 @@ pub(super) struct Lifetimes(AtomicU64);
 /// What one connection has. In milliseconds of the clock that the policy is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lifetime {
-    /// From then on its client is told to connect again.
+    /// From then on its client is asked to connect again.
     retires_at: u64,
-    /// What is still under way then is cut.
+    /// Requests still in flight then are cut.
     ends_at: u64,
     requests: Option<u32>,
 }
@@ -75,7 +75,7 @@ impl Lifetime {
         *self != Self::UNLIMITED
     }
 
-    /// Whether what is still under way is cut.
+    /// Whether requests still in flight are cut.
     pub(super) const fn has_ended(&self, now_ms: u64) -> bool {
         now_ms >= self.ends_at
     }
@@ -87,7 +87,7 @@ impl ConnCounters {
         now_ms >= lifetime.retires_at || lifetime.requests.is_some_and(|most| self.served() >= most)
     }
 
-    /// Whether an HTTP/2 client that was told so has had the time to stop, and its further streams are refused.
+    /// Whether an HTTP/2 client has had the time to stop since its GOAWAY, and its further streams are refused.
     pub(super) fn refuses_streams(&self, lifetime: Lifetime, limits: &Limits, now_ms: u64) -> bool {
         // Those that crossed the GOAWAY are not refused: so many can be on their way.
         let crossed = |most: u32| self.served() >= most.saturating_add(limits.http2_streams);
@@ -149,7 +149,7 @@ impl ConnCounters {
         let is_retired = self.is_retired(lifetime, input.now_ms);
         let next = if is_idle && is_retired {
             let mut quiet_for = ago(self.last_progress());
-            // It hears of it only now, and an HTTP/1 client not at all.
+            // An HTTP/2 client gets its GOAWAY only now, and an HTTP/1 client gets no message.
             if is_http2 && input.now_ms >= lifetime.retires_at {
                 quiet_for = quiet_for.min(ago(lifetime.retires_at));
             }

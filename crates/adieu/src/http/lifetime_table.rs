@@ -148,7 +148,7 @@ fn the_client_is_told_at_the_age_or_with_the_last_request() {
     idle.begin();
     assert!(
         idle.is_retired(of_requests(2), NOW),
-        "its last is under way"
+        "its last is in flight"
     );
 }
 
@@ -162,7 +162,7 @@ fn an_idle_connection_is_closed_once_it_was_quiet_for_the_linger() {
             assert_eq!(expected(500, retired(600)), CloseAction::Close);
         }
     }
-    // The client of HTTP/2 hears of it at that moment, and may have a request on its way.
+    // The client of HTTP/2 gets its GOAWAY at that moment, and may have a request on its way.
     assert_eq!(
         close_action(&served(Protocol::Http1, 900), retired(0)),
         CloseAction::Close
@@ -312,7 +312,7 @@ proptest! {
         prop_assert!(lifetime.ends_at >= lifetime.retires_at);
     }
 
-    /// A driver that looks again whenever it is told to comes to the end of an idle connection.
+    /// A driver that looks again after each `Wait` comes to the end of an idle connection.
     #[test]
     fn an_idle_connection_comes_to_its_end(age in 0_u64..100_000, quiet in 0_u64..10_000) {
         let idle = served(Protocol::Http1, quiet);

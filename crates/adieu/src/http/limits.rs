@@ -67,12 +67,12 @@ limits! {
     /// The largest request head of HTTP/2, as that counts it: names and values, not compressed, and 32 bytes for each
     /// field. A larger one is answered with 431. 16 KiB.
     http2_head_size: u32 = 16 * 1_024;
-    /// Requests at a time on one HTTP/2 connection; its client is told the number. 100.
+    /// Requests at a time on one HTTP/2 connection; sent to the client as SETTINGS_MAX_CONCURRENT_STREAMS. 100.
     http2_streams: u32 = 100;
     /// The window of an HTTP/2 stream: how many bytes of a request body its client may send ahead of the handler that reads
     /// it. 1 MiB; 2 GiB at most.
     http2_stream_window: u32 = 1_024 * 1_024;
-    /// The same for all streams of an HTTP/2 connection together; at least 64 KiB. 1 MiB.
+    /// The window for all streams of an HTTP/2 connection together; at least 64 KiB. 1 MiB.
     http2_connection_window: u32 = 1_024 * 1_024;
     /// Whether clients may open WebSockets over HTTP/2, one for each stream (extended CONNECT, RFC 8441). Off.
     http2_extended_connect: bool = false;
@@ -81,8 +81,8 @@ limits! {
     http2_ping_interval: Duration = Duration::MAX;
     /// How long it may take for its answer to a PING before the connection is closed. 20 s.
     http2_ping_timeout: Duration = Duration::from_secs(20);
-    /// Without a byte from or to the client while a request or an answer is under way that it must send or take more
-    /// of, or after it has closed its side. 60 s.
+    /// How long a client may neither send nor take a byte of a request or a response that is not complete, or keep the
+    /// connection after it has closed its side. 60 s.
     stall: Duration = Duration::from_secs(60);
     /// From the head of a request to the head of its response: what the handler has to begin its response, the time for
     /// the body included. Then the handler is dropped, and the client gets a `503`; that of a gRPC call, `DEADLINE_EXCEEDED`.
@@ -91,14 +91,14 @@ limits! {
     /// Whether a gRPC call also ends at the deadline that its client has sent as `grpc-timeout`, as under tonic's own server:
     /// with `DEADLINE_EXCEEDED`, if its response has not begun. On.
     grpc_timeout: bool = true;
-    /// An idle connection. 75 s.
+    /// How long a connection may be idle. 75 s.
     keep_alive: Duration = Duration::from_secs(75);
-    /// The age of a connection, from its accept, at which its client is told to connect again, so that long connections
+    /// The age of a connection, from its accept, at which its client is asked to connect again, so that long connections
     /// spread over new replicas: the next response of HTTP/1 says `Connection: close`, an HTTP/2 client gets a GOAWAY and
     /// its streams finish, and an idle connection is closed once it was quiet for `linger`. Each connection has up to a
     /// tenth more or less, so that those opened together do not end together. Off: [`Duration::MAX`].
     max_connection_age: Duration = Duration::MAX;
-    /// How long a connection may go on with its requests after `max_connection_age`. What is still under way then is
+    /// How long a connection may go on with its requests after `max_connection_age`. Requests still in flight then are
     /// cut as at the end of a drain; a WebSocket gets a close frame. Off, which is to wait for every request:
     /// [`Duration::MAX`].
     max_connection_age_grace: Duration = Duration::MAX;
@@ -107,9 +107,9 @@ limits! {
     /// [`u32::MAX`].
     max_requests_per_connection: u32 = u32::MAX;
 
-    /// In a stop: how long the clients of connections are told to go elsewhere, evenly one after the other, so that they do not
+    /// In a stop: over which time the clients of connections are asked to go elsewhere, evenly one after the other, so that they do not
     /// all connect to the other replicas in the same moment. From the beginning of the lame-duck period, and at most as long as
-    /// that lasts: then all others are told. WebSockets and event streams, which else end with that period, end within it. Off:
+    /// that lasts: then all others are asked. WebSockets and event streams, which otherwise end with that period, end within it. Off:
     /// [`Duration::ZERO`].
     spread: Duration = Duration::ZERO;
     /// In a stop: how long a connection that is idle may still send a request and get its answer. Not after

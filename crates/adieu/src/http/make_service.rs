@@ -45,7 +45,7 @@ pub enum PerConnection {}
 #[doc(hidden)]
 #[expect(
     missing_debug_implementations,
-    reason = "it is of no use to anybody outside"
+    reason = "it is of no use outside this crate"
 )]
 pub struct Serves(pub(super) Start);
 

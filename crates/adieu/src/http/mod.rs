@@ -2,7 +2,7 @@
 //!
 //! [`App::http`](crate::App::http) and [`serve`](crate::serve) start a server.
 
-// HTTP servers: hyper's protocols on our own sockets, so that every kind of connection ends well.
+// HTTP servers: hyper's protocols on our own sockets, so that every kind of connection is closed without loss.
 //
 // | file | what it has |
 // |---|---|
@@ -11,7 +11,7 @@
 // | `conn_state` | what the tasks of one connection share: counters, requests in flight, the socket, wakers |
 // | `close_policy` | what is to be done with a connection at a moment; pure |
 // | `lifetime` | how old a connection may become, and how many requests it may have; pure |
-// | `spread` | when in the lame-duck period a client is told to go elsewhere; pure |
+// | `spread` | when in the lame-duck period a client is asked to go elsewhere; pure |
 // | `eviction`, `peer_progress` | the same facts, asked for a connection that must make room, and of the kernel |
 // | `io` | the bytes of a connection, counted on their way between hyper and the socket |
 // | `h1_scanner`, `h2_frames`, `ws_frames`, `ws_unfinished` | where heads, frames and messages end in those bytes |

@@ -37,7 +37,7 @@ impl ConnShared {
         now < before && before > control_bytes
     }
 
-    /// Whether the client of an HTTP/1 request under way has gone for good. One that has only closed its side may still
+    /// Whether the client of an HTTP/1 request in flight has gone for good. One that has only closed its side may still
     /// want the answer, and has its time: hyper would not notice, since it does not read meanwhile.
     pub(super) fn client_is_gone(&self, cx: &mut Context<'_>) -> bool {
         let is_at_work = matches!(

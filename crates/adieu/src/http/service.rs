@@ -186,7 +186,7 @@ where
                 return polled;
             };
             ready!(late.at.as_mut().poll(cx));
-            // What it holds is free before its client hears of it.
+            // What it holds is free before its client gets the response.
             this.state.set(Handler::Dropped);
             Poll::Ready(Err(Failed::Late(late.is_grpc)))
         }));
@@ -360,7 +360,7 @@ async fn until_events_end(shared: &ConnShared) {
     race(server.closing.wait(), turn).await;
 }
 
-/// Dresses a handler's answer for the way out.
+/// Wraps a handler's response, so that its end is counted.
 fn wrap_response<B: Body>(response: Response<B>, guard: RequestGuard) -> Response<ResponseBody<B>> {
     let shared = &guard.shared;
     // Events have no end that could be known.

@@ -1,4 +1,4 @@
-//! When in the lame-duck period a connection is told to go elsewhere: evenly over a time, and not all at once. No clock: the
+//! When in the lame-duck period a connection's client is asked to go elsewhere: evenly over a time, and not all at once. No clock: the
 //! caller passes the time in.
 
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,7 @@ use super::lifetime::fraction;
 /// Gives the connections of a server their turns.
 pub(super) struct Turns(AtomicU64);
 
-/// How long after the announcement of the stop its client is told.
+/// How long after the announcement of the stop its client is asked to go elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TurnToGo(Duration);
 

@@ -45,7 +45,7 @@ impl BoundListener {
 /// Why nothing can be accepted from this socket.
 fn problem_of(socket: &Socket) -> Option<String> {
     match socket.r#type() {
-        Err(error) => return Some(format!("it is no socket: {error}")),
+        Err(error) => return Some(format!("it is not a socket: {error}")),
         Ok(kind) if kind != Type::STREAM => {
             return Some(
                 "it is not a stream socket: bind a TCP or Unix stream listener".to_owned(),

@@ -1,9 +1,9 @@
 //! Taking a listener away without losing a connection.
 //!
-//! Closing a listening socket resets every connection in its queue. So it is hidden first ("cloaked"): new
-//! connections are refused at once, while handshakes half done still arrive in the queue; then the queue is
-//! emptied until it is quiet, and only then is the socket closed. Where hiding does not work, emptying the
-//! queue is still better than nothing.
+//! Closing a listening socket resets every connection in its queue. So the kernel is
+//! made to refuse new connections first, while handshakes half done still arrive in the queue; then the queue is
+//! drained until it is quiet, and only then is the socket closed. Where new connections cannot be refused first, the
+//! queue is drained all the same.
 
 use std::io;
 use std::sync::OnceLock;
@@ -23,12 +23,15 @@ use super::socket::SharedSocket;
 pub(super) enum CloseMethod {
     #[cfg_attr(
         not(target_os = "linux"),
-        expect(dead_code, reason = "only Linux can hide a listener")
+        expect(
+            dead_code,
+            reason = "only Linux can refuse new connections before the close"
+        )
     )]
     Cloaked,
     Drained,
     Unlinked,
-    /// It lives on elsewhere, with its queue.
+    /// Another process keeps it open, with its queue.
     LeftOpen(SocketOwner),
 }
 
@@ -37,23 +40,25 @@ impl CloseMethod {
     pub(super) fn note(self, end: BacklogEnd) -> String {
         match (self, end) {
             (Self::Cloaked, BacklogEnd::NoHandshakes) => {
-                "listener cloaked, queue emptied, closed: the kernel knew of no handshake"
+                "new connections refused, accept queue drained, listener closed: no handshake was left"
             }
             (Self::Cloaked, BacklogEnd::HandshakesCut) => {
-                "listener cloaked, queue emptied, closed: handshakes were still under way"
+                "new connections refused, accept queue drained, listener closed: handshakes were left"
             }
             (Self::Cloaked, BacklogEnd::Quiet) => {
-                "listener cloaked, queue emptied, closed after a quiet time"
+                "new connections refused, accept queue drained, listener closed after a quiet time"
             }
-            (Self::Drained, _) => "listener's queue emptied, closed (this system cannot cloak it)",
-            (Self::Unlinked, _) => "socket file removed, queue emptied, closed",
+            (Self::Drained, _) => {
+                "accept queue drained, listener closed (this system cannot refuse new connections first)"
+            }
+            (Self::Unlinked, _) => "socket file removed, accept queue drained, listener closed",
             (Self::LeftOpen(SocketOwner::NewProcess(pid)), _) => {
                 return format!("listener handed over to process {pid}");
             }
             (Self::LeftOpen(SocketOwner::OldProcess), _) => {
                 "listener left to the process that has it"
             }
-            (Self::LeftOpen(_), _) => "listener left, with its queue, to whoever started us",
+            (Self::LeftOpen(_), _) => "listener left open, with its accept queue, to the parent process",
         }
         .to_owned()
     }
@@ -70,7 +75,7 @@ const MAX_DRAIN: Duration = Duration::from_secs(1);
 
 static CAN_CLOAK: OnceLock<bool> = OnceLock::new();
 
-/// Finds out, once, whether cloaking works here: on a socket of our own, on loopback.
+/// Finds out, once, whether new connections can be refused here: on a socket of our own, on loopback.
 pub(super) fn can_cloak() -> bool {
     *CAN_CLOAK.get_or_init(|| try_cloak().unwrap_or(false))
 }
@@ -118,7 +123,7 @@ impl Acceptor {
 }
 
 impl Listening {
-    /// Completes when it is known whether another process goes on with it; a hand-off may be under way. Cancel-safe.
+    /// Completes when it is known whether another process goes on with it; a hand-off may be in progress. Cancel-safe.
     pub(super) async fn decided(&self) {
         let _ = tokio::time::timeout(DECISION_WAIT, self.registration.decided()).await;
     }
@@ -232,7 +237,7 @@ struct PendingHandshakes {
 }
 
 impl PendingHandshakes {
-    /// Only a cloaked listener gets no new ones.
+    /// Only a listener that refuses new connections gets no new ones.
     #[cfg(target_os = "linux")]
     fn of(method: CloseMethod, acceptor: &Acceptor) -> Self {
         let kernel = match acceptor {
@@ -249,7 +254,7 @@ impl PendingHandshakes {
         Self {}
     }
 
-    /// Whether the kernel says that none is under way.
+    /// Whether the kernel has none left.
     #[cfg(target_os = "linux")]
     fn none_left(&mut self) -> bool {
         match self.kernel.as_ref().map(|kernel| kernel.are_under_way()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// So many are named of those that had nothing under way; there can be thousands.
+/// So many are named of those without a request in flight; there can be thousands.
 const MAX_NAMED_IDLE: usize = 3;
 /// So many of all others together: no client must be able to fill the report.
 const MAX_NAMED_BUSY: usize = 100;

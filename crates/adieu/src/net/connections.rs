@@ -19,7 +19,7 @@ pub(crate) trait ManagedConnection: Send + Sync {
     /// What its own task is doing, and with whom; or one of its streams that has a task of its own.
     fn activity(&self, stream: Option<u64>) -> Option<Activity>;
 
-    /// How long it has had nothing under way, if it may be closed to make room for another. The longest goes first.
+    /// How long it has had no request in flight, if it may be closed to make room for another. The longest goes first.
     fn idle(&self) -> Option<u64> {
         None
     }
@@ -32,7 +32,7 @@ pub(crate) trait ManagedConnection: Send + Sync {
         false
     }
 
-    /// How many requests of it are under way.
+    /// How many requests of it are in flight.
     #[cfg(feature = "admin")]
     fn requests(&self) -> u64 {
         0

@@ -1,6 +1,6 @@
 //! Whether clients are in the middle of a handshake with a listener, asked of the kernel (`sock_diag(7)`).
 //!
-//! A cloaked listener gets no new handshakes, and those under way become connections in its accept queue. So once the
+//! A listener that refuses new connections gets no new handshakes, and those begun become connections in its accept queue. So once the
 //! kernel knows of none, and the queue is empty after that, no connection is still to come, however long a round trip
 //! to a client takes.
 //!
@@ -84,7 +84,7 @@ impl Handshakes {
         Ok(handshakes)
     }
 
-    /// Whether any is under way.
+    /// Whether any has begun and is not in the accept queue yet.
     pub(super) fn are_under_way(&self) -> io::Result<bool> {
         Ok(self.ask()?.handshakes > 0)
     }
@@ -232,7 +232,7 @@ mod tests {
         for end in 1..whole.len() {
             assert!(read(&whole[..end]).is_err(), "{end} bytes");
         }
-        // A length of zero must not be read for ever.
+        // A length of zero must not be read forever.
         assert!(read(&[0; 64]).is_err());
     }
 

@@ -152,7 +152,7 @@ impl ListenerRegistry {
         self.predecessor.get().is_some() && !self.has_released.load(Ordering::Acquire)
     }
 
-    /// Tells the predecessor that set-up is done.
+    /// Tells the predecessor that setup is done.
     pub(crate) fn say_ready(&self) {
         self.say("ready");
     }

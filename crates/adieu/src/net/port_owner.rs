@@ -73,7 +73,7 @@ fn address(hex: &str) -> Option<IpAddr> {
 }
 
 /// Whether two sockets cannot listen on these addresses at once. Every address of a port is one with its wildcard, and
-/// that of IPv6 includes IPv4 unless it was told not to, which the table does not say.
+/// that of IPv6 includes IPv4 unless IPV6_V6ONLY is set, which the table does not say.
 fn are_at_odds(one: SocketAddr, other: SocketAddr) -> bool {
     let (ip, of_other) = (one.ip().to_canonical(), other.ip().to_canonical());
     let is_all = |ip: IpAddr| ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED);

@@ -143,7 +143,7 @@ fn parse<S: AsRef<str>>(sources: impl IntoIterator<Item = S>) -> Result<Vec<Sour
         source.ok_or_else(|| {
             let text = crate::util::printable::name_of(text.chars());
             Error::config(format!(
-                "`{text}` is no source of PROXY headers: write an address, a network as in 10.0.0.0/8, or unix"
+                "invalid source of PROXY headers `{text}`: write an address, a network as in 10.0.0.0/8, or unix"
             ))
         })
     });

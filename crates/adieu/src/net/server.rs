@@ -428,7 +428,7 @@ impl Server {
         let had_traffic = last.elapsed() < Duration::from_secs(1) || self.connections.len() > 0;
         listening.decided().await;
         let method = listening.cloak();
-        // Not before the listener is cloaked: a client that is told to go elsewhere may connect again at once.
+        // Not before new connections are refused: a client that gets a GOAWAY may connect again at once.
         self.advance_stage(DrainStage::Lingering);
         let end = match method {
             CloseMethod::LeftOpen(_) => {

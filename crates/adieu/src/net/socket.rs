@@ -258,8 +258,8 @@ impl SharedSocket {
     }
 }
 
-/// Reads what there is. A read that leaves room has emptied the socket: the runtime is told so, or the next one
-/// would be a call just to hear it from the kernel. What comes in between has its own event, which is kept.
+/// Reads what there is. A read that leaves room has emptied the socket: the runtime's readiness is cleared,
+/// or the next read would be a system call that finds nothing. What comes in between has its own event, which is kept.
 macro_rules! read_now {
     ($stream:ident, $buf:ident) => {{
         let mut read = Err(io::ErrorKind::WouldBlock.into());

@@ -26,7 +26,7 @@ impl SocketFile {
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         let there = fs::symlink_metadata(path)?;
         if !there.file_type().is_socket() {
-            let why = "a file is there that is no socket, and is left alone; choose another path";
+            let why = "a file exists that is not a socket, and is left alone; choose another path";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         Ok(Self {

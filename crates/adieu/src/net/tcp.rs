@@ -75,7 +75,7 @@ impl<'app> TcpBuilder<'app> {
         }
     }
 
-    /// What every connected client is told when the service stops, after everything it had sent was handled.
+    /// The text that every connected client gets when the service stops, after everything it had sent was handled.
     pub fn goodbye(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.goodbye = match text.into() {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
@@ -86,9 +86,9 @@ impl<'app> TcpBuilder<'app> {
 
     /// Takes the connections that a handler of the old process has given up with [`Conn::carry`], in a
     /// [hand-off](https://github.com/adieu-rs/adieu/blob/main/docs/handoff.md). The connection is open, and its client
-    /// knows nothing of the hand-off. Without this such clients are told goodbye.
+    /// knows nothing of the hand-off. Without this such clients get the goodbye.
     ///
-    /// A handler that does not understand the state returns an error; the client is then told goodbye. Listeners are the
+    /// A handler that does not understand the state returns an error; the client then gets the goodbye. Listeners are the
     /// same in both processes if they have the same name. Linux only.
     ///
     /// ```
@@ -141,7 +141,7 @@ impl<'app> TcpBuilder<'app> {
         let place: &'static Location<'static> = listener.place;
         let id = core.register(listener.name.clone(), ComponentKind::Tcp, place, None)?;
         listener.handshake.reload_with(&core)?;
-        // Idle clients are told goodbye at once: there is nothing to linger for.
+        // Idle clients get the goodbye at once: there is nothing to linger for.
         let mut server = Server::new(Arc::clone(&core), id, place, self.most, Duration::ZERO);
         let handshake = listener.handshake.clone();
         server.moves = (!handshake.is_tls()).then(|| (listener.name.to_string(), Kind::Tcp));
@@ -421,7 +421,7 @@ pub struct Conn {
     reader: Option<Waker>,
     /// What the client had sent before the stop, and was not read yet when the first look at it was taken.
     owed: Option<u64>,
-    /// A write under way that does not go on.
+    /// A write that has begun and does not go on.
     stall: Option<Stall>,
 }
 

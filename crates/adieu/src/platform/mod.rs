@@ -148,8 +148,8 @@ impl Platform {
         matches!(self, Self::Fly | Self::Nomad)
     }
 
-    /// After how long this platform kills what it has asked to stop, if nobody has configured otherwise. That
-    /// cannot be seen from inside.
+    /// After how long this platform kills what it has asked to stop, unless configured otherwise. A process
+    /// cannot see that from inside.
     #[must_use]
     pub const fn kills_after(self) -> Option<Duration> {
         match self {
@@ -164,7 +164,7 @@ impl Platform {
     /// The setting for it.
     const fn setting(self) -> &'static str {
         match self {
-            Self::Plain | Self::Terminal => "its time-out",
+            Self::Plain | Self::Terminal => "its timeout",
             Self::Systemd => "TimeoutStopSec=",
             Self::Container => "`docker stop --time` or stop_grace_period",
             Self::Kubernetes => "terminationGracePeriodSeconds",
@@ -175,7 +175,7 @@ impl Platform {
         }
     }
 
-    /// A grace that is over before the platform's patience.
+    /// A grace period that ends before the platform kills.
     const fn grace(self) -> Duration {
         match self {
             Self::Container | Self::CloudRun => Duration::from_secs(8),
@@ -184,8 +184,8 @@ impl Platform {
         }
     }
 
-    /// How long to go on as before once readiness is off. Kubernetes takes a pod out of its services and kills it at
-    /// the same moment; until every node has heard of it, clients still come.
+    /// How long to go on serving once readiness is off. Kubernetes takes a pod out of its Services and sends SIGTERM at
+    /// the same moment; until every node has updated its endpoints, new connections still arrive.
     const fn lame_duck(self) -> Duration {
         match self {
             Self::Kubernetes => Duration::from_secs(5),
@@ -218,7 +218,7 @@ pub(crate) fn too_long(platform: Platform, grace: Duration, kills_after: Duratio
     )
 }
 
-/// What of the time until the platform kills can be used: the last tenth is for the report and the way out.
+/// What of the time until the platform kills can be used: the last tenth is for the report and the exit.
 pub(crate) fn usable(kills_after: Duration) -> Duration {
     kills_after * 9 / 10
 }
@@ -248,7 +248,7 @@ impl DetectedPlatform {
         Self::of(Platform::detect())
     }
 
-    /// The same times for a platform that was named, and `ADIEU_KILL_AFTER`.
+    /// The times of a platform that was named, and `ADIEU_KILL_AFTER`.
     ///
     /// # Errors
     /// If that variable is not a duration.
@@ -266,7 +266,7 @@ impl DetectedPlatform {
         }
     }
 
-    /// For what owns no process: nobody kills it alone, and nobody is sent to it by a cluster.
+    /// For a scope, which does not own its process: a platform does not kill it alone, and a cluster sends no clients to it.
     pub(crate) fn of_a_scope() -> Self {
         let platform = match Platform::detect() {
             Platform::Kubernetes => Platform::Plain,
@@ -278,14 +278,14 @@ impl DetectedPlatform {
         }
     }
 
-    /// After how long the platform kills, if somebody has said so.
+    /// After how long the platform kills, if that was configured.
     pub(crate) fn said(self) -> Option<Duration> {
         self.kills_after
             .filter(|(_, said)| *said)
             .map(|(kills_after, _)| kills_after)
     }
 
-    /// The grace of one who has not said any.
+    /// The default grace period on this platform.
     #[must_use]
     pub fn default_grace(self) -> Duration {
         match self.kills_after {
@@ -294,13 +294,13 @@ impl DetectedPlatform {
         }
     }
 
-    /// The lame duck of one who has not said any: a quarter of the grace at most.
+    /// The default lame-duck period on this platform: a quarter of the grace period at most.
     #[must_use]
     pub fn default_lame_duck(self, grace: Duration) -> Duration {
         self.platform.lame_duck().min(grace / 4)
     }
 
-    /// What is to be said of this grace, if a stop that uses all of it would be killed before.
+    /// A warning, if the platform would send SIGKILL before `grace` is over.
     #[must_use]
     pub fn objection(self, grace: Duration) -> Option<String> {
         let kills_after = self.kills_before(grace)?;
@@ -310,7 +310,7 @@ impl DetectedPlatform {
     /// The time after which the platform kills, if a stop that uses its whole grace would not live to see it.
     pub(crate) fn kills_before(self, grace: Duration) -> Option<Duration> {
         let (kills_after, said) = self.kills_after?;
-        // A unit that is notified is told how much longer it takes.
+        // A unit with notifications sends EXTEND_TIMEOUT_USEC, so systemd waits longer.
         let is_told = self.platform == Platform::Systemd
             && !said
             && std::env::var_os("NOTIFY_SOCKET").is_some();

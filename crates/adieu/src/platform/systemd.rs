@@ -1,4 +1,4 @@
-//! What systemd is told, if it asks: ready, stopping, how much longer, still alive.
+//! Notifications to systemd, if it asks for them: ready, stopping, how much longer, still alive.
 //!
 //! It asks with `NOTIFY_SOCKET`; without that there is no thread and no message. The messages go out on a thread of
 //! their own, in order: systemd may be busy, and the stop does not wait for it.
@@ -84,7 +84,7 @@ impl Systemd {
                 .spawn(move || {
                     for saying in told {
                         match saying {
-                            // Whoever does not listen any more has missed it.
+                            // If systemd does not read any more, the message is lost.
                             Saying::Lines(lines) => drop(socket.send(lines.as_bytes())),
                             Saying::Mark(mark) => drop(mark.send(())),
                             #[cfg(all(feature = "net", target_os = "linux"))]
@@ -120,7 +120,7 @@ impl Systemd {
         }
     }
 
-    /// Set-up is done and every server listens.
+    /// Setup is done and every server listens.
     fn ready(&self) {
         self.send("READY=1\nSTATUS=running\n".to_owned());
     }
@@ -281,7 +281,7 @@ fn watchdog_limit(is_successor: bool) -> Option<Duration> {
     Some(Duration::from_micros(micros).max(Duration::from_millis(2)))
 }
 
-/// A path, or a name with `@` in front that is no file.
+/// A path, or a name with `@` in front, which is not a file.
 fn connect(address: &[u8]) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     match address {

@@ -28,7 +28,7 @@ impl Job {
         serde_json::from_slice(&self.payload).map_err(Permanent::new)
     }
 
-    /// The payload as text; what is no UTF-8 is replaced.
+    /// The payload as text; bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.payload)

@@ -143,7 +143,7 @@ impl<R: Clone> DeliveryGuard<R> {
         &self.receipt
     }
 
-    /// The queue was told what became of it.
+    /// The job was settled at the queue.
     pub(crate) fn settle(self) {
         self.table.remove(self.key, false);
     }

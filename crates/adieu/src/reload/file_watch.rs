@@ -2,7 +2,7 @@
 //!
 //! The kernel says when a name that leads to the file means something else; what counts is the file behind it when it
 //! has been quiet for a moment. So a file that is written to, replaced by a rename or swapped by a link, as Kubernetes
-//! does it with a whole folder, is one change each, and one that is gone for a moment is none.
+//! does it with a whole directory, is one change each, and one that is gone for a moment is none.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -27,8 +27,8 @@ const QUIET: Duration = Duration::from_millis(200);
 /// And at the latest after this, if it is never quiet.
 const LATEST: Duration = Duration::from_secs(2);
 
-/// Files whose change somebody waits for, as [`ReloadBuilder::watch`](crate::reload::ReloadBuilder::watch) does: for a program that
-/// wants to do something else then than to reload. On Linux; feature `watch`.
+/// Waits for changes of files, as [`ReloadBuilder::watch`](crate::reload::ReloadBuilder::watch) does, for a program that does
+/// something other than a reload then. On Linux; feature `watch`.
 ///
 /// A file that is written, replaced by a rename, or led to by a link that is swapped, as in a ConfigMap of Kubernetes,
 /// has changed when it has been quiet for 200 ms. One that is removed has not, until it is there again. Nothing polls.
@@ -50,10 +50,10 @@ const LATEST: Duration = Duration::from_secs(2);
 /// #     adieu::scope("words").run(async |app| { setup(app).await?; app.shutdown_handle().stop("seen"); Ok(()) }).await;
 /// # }
 /// ```
-#[must_use = "a change is heard by whoever awaits `changed`"]
+#[must_use = "a change is only seen by a call to `changed`"]
 pub struct FileWatch {
     targets: Targets,
-    /// What the paths stood for when somebody last looked.
+    /// What the paths stood for at the last look.
     seen: Vec<Option<Print>>,
     watcher: InotifyWatcher,
 }
@@ -62,14 +62,14 @@ pub struct FileWatch {
 #[derive(Clone)]
 pub(super) struct Targets {
     pub(super) paths: Vec<PathBuf>,
-    /// With folders below folders, as far as their names count.
+    /// With directories below directories, as far as their names count.
     pub(super) below: Option<Counts>,
 }
 
 pub(super) type Counts = fn(&OsStr) -> bool;
 
 impl FileWatch {
-    /// Watches these files; of a folder, what is directly in it. From here on no change is missed.
+    /// Watches these files; of a directory, what is directly in it. From here on no change is missed.
     ///
     /// Dropped half-way, it leaves nothing behind. A path that is not there is an error, because it is more often a slip
     /// of the pen than a plan.
@@ -81,8 +81,8 @@ impl FileWatch {
         Self::begin(Targets { paths, below: None }).await
     }
 
-    /// The same with everything below a folder whose name counts, and whose folders' names do: leave out what the program
-    /// itself writes there. Of a link in it, the file that it leads to is watched, and of one to a folder only where it leads.
+    /// Watches also everything below a directory whose name counts, and whose directories' names do: leave out what the program
+    /// itself writes there. Of a link in it, the file that it leads to is watched, and of one to a directory only where it leads.
     ///
     /// Dropped half-way, it leaves nothing behind.
     ///
@@ -148,7 +148,7 @@ impl FileWatch {
 
     /// Asks for a reload at every change, until the service stops.
     ///
-    /// Not tracked work: it ends nothing that the stop would have to wait for, and alone it is no reason to go on.
+    /// Not tracked work: it ends nothing that the stop would have to wait for, and alone it does not keep the service running.
     pub(super) fn keep(mut self, core: &Arc<ServiceShared>, name: Arc<str>) {
         let stop = Stop::new(Arc::clone(core));
         core.runtime.spawn(async move {
@@ -191,7 +191,7 @@ impl std::fmt::Debug for FileWatch {
     }
 }
 
-/// What tells a file from another, and from itself before it was written to; of a folder, what is in it. Only its hash is
+/// What tells a file from another, and from itself before it was written to; of a directory, what is in it. Only its hash is
 /// kept: a tree may have many.
 type Print = u64;
 
@@ -227,7 +227,7 @@ fn flat(folder: &Path, print: &mut DefaultHasher) -> Option<()> {
     Some(())
 }
 
-/// A folder that cannot be read, or is gone again, is as an empty one.
+/// A directory that cannot be read, or is gone again, is as an empty one.
 fn deep(folder: &Path, counts: Counts, print: &mut DefaultHasher) -> Option<()> {
     for path in entries(folder)? {
         if !path.file_name().is_some_and(counts) {

@@ -1,7 +1,7 @@
 //! Hears from the kernel when a path may lead to another file than before.
 //!
-//! Reloadable are the folders in which a name on the way decides where it leads: the last one, and that of every link.
-//! A watch on the file itself would stay with the old one when it is replaced. Of the other folders on the way only
+//! Reloadable are the directories in which a name on the way decides where it leads: the last one, and that of every link.
+//! A watch on the file itself would stay with the old one when it is replaced. Of the other directories on the way only
 //! their own end is of interest.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ const MOST_LINKS: usize = 40;
 /// So often the way is walked again because it has changed meanwhile.
 const TRIES: usize = 8;
 
-/// Which names in a watched folder are of interest.
+/// Which names in a watched directory are of interest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Names {
     All,
@@ -81,7 +81,7 @@ impl InotifyWatcher {
         }
     }
 
-    /// Completes when something has happened to a name of interest. Cancel-safe: what was read is told in the same poll.
+    /// Completes when something has happened to a name of interest. Cancel-safe: what was read is returned in the same poll.
     pub(super) async fn heard(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
@@ -109,7 +109,7 @@ impl InotifyWatcher {
     }
 
     fn is_of_interest(&self, number: i32, events: ReadFlags, name: Option<&OsStr>) -> bool {
-        // About the folder itself, or too much to tell.
+        // About the directory itself, or too much to tell.
         let Some(name) = name else {
             return true;
         };
@@ -153,7 +153,7 @@ fn watch(places: &Places, counts: Option<Counts>) -> io::Result<Prepared> {
             ) => {}
             Err(rustix::io::Errno::NOSPC) => {
                 let full =
-                    "so many folders cannot be watched; fs.inotify.max_user_watches is too low";
+                    "so many directories cannot be watched; fs.inotify.max_user_watches is too low";
                 return Err(named(folder, &io::Error::other(full)));
             }
             Err(error) => return Err(named(folder, &error.into())),
@@ -166,7 +166,7 @@ fn watch(places: &Places, counts: Option<Counts>) -> io::Result<Prepared> {
     })
 }
 
-/// The folders on the ways to these files, and the names in them that decide where the way goes on.
+/// The directories on the ways to these files, and the names in them that decide where the way goes on.
 fn places(targets: &Targets) -> Places {
     let mut places = Places::new();
     for path in &targets.paths {
@@ -179,7 +179,7 @@ fn places(targets: &Targets) -> Places {
     places
 }
 
-/// Everything below a folder. Links to folders are not followed: they may lead in a circle.
+/// Everything below a directory. Links to directories are not followed: they may lead in a circle.
 fn note_tree(folder: &Path, counts: Counts, places: &mut Places) {
     let names = places
         .entry(folder.to_owned())
@@ -201,7 +201,7 @@ fn note_tree(folder: &Path, counts: Counts, places: &mut Places) {
     }
 }
 
-/// Notes the way to a file, and says which folder it is if it is one.
+/// Notes the way to a file, and says which directory it is if it is one.
 fn walk(path: &Path, places: &mut Places) -> Option<PathBuf> {
     let mut way = parts(path);
     let mut here = PathBuf::from("/");
@@ -237,7 +237,7 @@ fn walk(path: &Path, places: &mut Places) -> Option<PathBuf> {
             }
             Ok(found) if way.is_empty() && found.is_dir() => return Some(step),
             Ok(_) => here = step,
-            // It may come: its folder will say so.
+            // It may come: its directory will say so.
             Err(_) => return None,
         }
     }

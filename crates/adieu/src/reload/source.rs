@@ -9,7 +9,7 @@ use crate::runtime::ending::BoxFuture;
 pub(crate) trait Source: Send + Sync {
     fn name(&self) -> &Arc<str>;
 
-    /// Loads, with no effect on anybody. May be dropped at any await.
+    /// Loads, without an effect on readers. May be dropped at any await.
     fn load(self: Arc<Self>) -> BoxFuture<Result<Box<dyn StagedValue>, BoxError>>;
 }
 
@@ -25,7 +25,7 @@ pub(crate) trait StagedValue: Send {
         Vec::new()
     }
 
-    /// Shows it to everybody. Must not fail and not wait.
+    /// Makes the new value visible to all readers. Must not fail and not wait.
     fn commit(self: Box<Self>);
 }
 

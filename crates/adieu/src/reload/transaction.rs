@@ -29,7 +29,7 @@ fn refused(part: Arc<str>, failure: Failure) -> Verdict {
     Verdict::Refused { part, failure }
 }
 
-/// Cancelled only by the end of the drain, when nobody is left to see how far it came.
+/// Cancelled only by the end of the drain, when no reader is left to see how far it came.
 pub(super) async fn transact(stop: &Stop, sources: &[Arc<dyn Source>]) -> Verdict {
     let mut staged_values = Vec::new();
     for source in sources {

@@ -1,4 +1,4 @@
-//! A typed value that a reload replaces: read by anybody, checked and applied by those who asked.
+//! A typed value that a reload replaces: all code may read it; registered checks and parts check and apply it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ impl<'app, F, T> ReloadBuilder<'app, F, T> {
         }
     }
 
-    /// Reloads when this file has changed, too; in a folder, when something directly in it has. On Linux; elsewhere it
+    /// Reloads when this file has changed, too; in a directory, when something directly in it has. On Linux; elsewhere it
     /// is an error at the start. Feature `watch`.
     ///
     /// A file that is written, replaced by a rename, or led to by a link that is swapped, as in a ConfigMap of
@@ -197,7 +197,7 @@ impl<T> Reloadable<T> {
         Arc::clone(&self.seen.borrow_and_update())
     }
 
-    /// Looks at every new value before anybody applies it; an error refuses the reload, and the old value stays.
+    /// Looks at every new value before any part applies it; an error refuses the reload, and the old value stays.
     ///
     /// `part` is who refuses, in log and report. The value in force is not looked at: check that in `setup`.
     pub fn check<E>(
@@ -213,9 +213,9 @@ impl<T> Reloadable<T> {
         });
     }
 
-    /// Takes part in the change: called with the value in force and the new one, before anybody sees the new one.
+    /// Takes part in the change: called with the value in force and the new one, before any reader sees the new one.
     ///
-    /// An error, a panic or more than 30 seconds refuse the reload for all: whoever has applied it is called again
+    /// An error, a panic or more than 30 seconds refuse the reload for all: each part that has applied it is called again
     /// with the two exchanged, last first. A call that has begun is not dropped, also if the service stops.
     pub fn apply<F, Fut>(&self, part: impl Into<Arc<str>>, apply: F)
     where
@@ -310,7 +310,7 @@ struct NewValue<T> {
 
 impl<T: Send + Sync + 'static> StagedValue for NewValue<T> {
     fn check(&self) -> Result<(), (Arc<str>, BoxError)> {
-        // Outside the lock: whoever checks may ask for more.
+        // Outside the lock: a check may add further checks.
         let checks: Vec<_> = self
             .value
             .askers()

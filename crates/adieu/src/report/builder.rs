@@ -144,7 +144,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Counts a block, and says whether it is the first of its name. It is told twice, when it is noticed and when it
+    /// Counts a block, and says whether it is the first of its name. It is reported twice, when it is noticed and when it
     /// is over; the first counts, the second may be longer.
     fn count_block(
         &mut self,

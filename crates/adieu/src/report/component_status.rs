@@ -10,7 +10,7 @@ pub enum ComponentStatus {
     Starting,
     /// A task works, a server listens, a resource is open.
     Ready,
-    /// Work that was told to stop, and is at it.
+    /// Work whose stop was requested, and which has not ended yet.
     Stopping,
     /// A hook before its moment.
     Waiting,

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So many may wait to be written; a log that nobody reads would take all memory otherwise.
+/// So many may wait to be written; a log without a reader would take all memory otherwise.
 const MOST: usize = 1_000;
 
 /// The lines of a service.
@@ -43,7 +43,7 @@ impl DeferredLogs {
 }
 
 impl DeferredLog {
-    /// Whoever panics here has no say in anything.
+    /// A panic of a log writer changes nothing here.
     pub(crate) fn write(self) {
         let Self { write, counts } = self;
         let _ = catch_unwind(AssertUnwindSafe(write));

@@ -58,7 +58,7 @@ fn is_written_in_place(path: &Path) -> bool {
             .is_ok_and(|found| !found.is_file() && !found.file_type().is_symlink())
 }
 
-/// Writes to what is there. A pipe whose reader takes nothing is given up: nobody may be there to end the process.
+/// Writes to what is there. A pipe whose reader takes nothing is given up: otherwise it could keep the process alive.
 fn write_in_place(path: &Path, text: &[u8]) -> io::Result<()> {
     ask_for_reader(path)?;
     let (path, text) = (path.to_owned(), text.to_owned());
@@ -98,7 +98,7 @@ fn ask_for_reader(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file of the same folder, which only its owner may read: one that is there already, or a link, is never opened.
+/// A new file of the same directory, which only its owner may read: one that is there already, or a link, is never opened.
 fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -106,7 +106,7 @@ fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut last = None;
     for number in 0..TRIES {
-        // Nobody else can guess it: the keys of the hash are random.
+        // Other users cannot guess it: the keys of the hash are random.
         let random = RandomState::new().hash_one(number);
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{random:016x}.part"));
@@ -126,7 +126,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     fn listed(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("a folder").flatten();
+        let entries = fs::read_dir(folder).expect("a directory").flatten();
         let mut names: Vec<_> = entries
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_link_is_replaced_and_what_it_leads_to_is_left_alone() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let (victim, report) = (folder.path().join("victim"), folder.path().join("r.json"));
         fs::write(&victim, "precious").expect("a file");
         symlink(&victim, &report).expect("a link");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_file_of_others_keeps_neither_its_mode_nor_its_inode() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let report = folder.path().join("r.json");
         fs::write(&report, "older").expect("a file");
         fs::set_permissions(&report, fs::Permissions::from_mode(0o666)).expect("a mode");
@@ -186,7 +186,7 @@ mod tests {
     /// A link to a pipe or a device may have been made by another user.
     #[test]
     fn a_link_to_a_device_is_replaced_too() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let report = folder.path().join("r.json");
         symlink("/dev/null", &report).expect("a link");
         write(&report, b"report").expect("it is written");

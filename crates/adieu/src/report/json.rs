@@ -26,7 +26,7 @@ pub(crate) fn millis(duration: Duration) -> Value {
 pub(crate) fn pretty(value: &Value) -> String {
     let mut text = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut text, Escaping(PrettyFormatter::new()));
-    // Writing to memory cannot fail, and a value has no key that is no string.
+    // Writing to memory cannot fail, and every key of a value is a string.
     let _ = value.serialize(&mut serializer);
     text.push(b'\n');
     String::from_utf8(text).unwrap_or_default()
@@ -133,7 +133,7 @@ impl Report {
     /// answer would hold the end up for longer than the grace period allows.
     ///
     /// # Errors
-    /// If the file or its folder cannot be written to; [`Report::check_file`] says so beforehand.
+    /// If the file or its directory cannot be written to; [`Report::check_file`] says so beforehand.
     pub fn write_to(&self, path: &Path) -> io::Result<()> {
         file::write(path, self.to_json().as_bytes())
     }

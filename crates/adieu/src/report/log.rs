@@ -14,7 +14,7 @@ macro_rules! say {
         if tracing::dispatcher::has_been_set() {
             tracing::warn!(target: "adieu", $($field = %$value,)* $text $(, $argument)*);
         } else {
-            // Not `eprintln!`, which panics if nobody is there to read it.
+            // Not `eprintln!`, which panics if standard error is closed.
             let _ = writeln!(std::io::stderr(), concat!("adieu: ", $text) $(, $argument)*);
         }
     }};

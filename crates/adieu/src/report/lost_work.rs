@@ -6,7 +6,7 @@ use adieu_lifecycle::Outcome;
 
 use crate::report::LostWork;
 
-/// Work that is no part of its own and was cut or failed, by name and place; a million lost children of one
+/// Work that is not a component of its own and was cut or failed, by name and place; a million lost children of one
 /// name are one line with a count.
 #[derive(Default)]
 pub(crate) struct LostWorkTable {

@@ -8,7 +8,10 @@ mod json;
 mod log;
 pub(crate) mod lost_work;
 mod notice;
-#[expect(clippy::module_inception, reason = "the type that the folder is about")]
+#[expect(
+    clippy::module_inception,
+    reason = "the type that the directory is about"
+)]
 mod report;
 mod sink;
 mod snapshot;

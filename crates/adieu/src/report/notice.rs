@@ -46,7 +46,7 @@ pub enum ComponentKind {
 impl ComponentKind {
     pub(crate) const fn role(self) -> Role {
         match self {
-            // A port is no part that a stop knows of; nothing registers one.
+            // An admin port is not a component of the stop; nothing registers one.
             Self::Resource | Self::Admin => Role::Resource,
             Self::Task
             | Self::Worker
@@ -195,7 +195,7 @@ pub enum Notice {
         /// What went wrong.
         failure: Failure,
     },
-    /// Work that is no part of its own was cancelled at the deadline.
+    /// Work that is not a component of its own was cancelled at the deadline.
     ChildCancelled {
         /// Its name.
         task: String,
@@ -204,7 +204,7 @@ pub enum Notice {
         /// How many of this name and place.
         count: u64,
     },
-    /// Work that is no part of its own was left behind.
+    /// Work that is not a component of its own was left behind.
     ChildAbandoned {
         /// Its name.
         task: String,
@@ -275,7 +275,7 @@ pub enum Notice {
     },
     /// The program was built with `panic = "abort"`: one panic ends the process, without a stop.
     PanicAborts,
-    /// Whoever asked for the end kills before the whole grace is over: the stop takes less time than was set.
+    /// The platform kills before the whole grace period is over: the stop takes less time than was set.
     GraceCut {
         /// How it was asked for.
         signal: StopSignal,
@@ -293,7 +293,7 @@ pub enum Notice {
         /// If it is not on the address it was asked for: where it is, and where it should be.
         elsewhere: Option<(String, String)>,
     },
-    /// A descriptor came with the process, and nobody listens on it. It was closed.
+    /// A file descriptor was inherited, and no server of the service listens on it. It was closed.
     Unclaimed {
         /// Its name; empty if it has none.
         name: String,

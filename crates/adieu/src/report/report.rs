@@ -76,7 +76,7 @@ pub struct ComponentReport {
     pub notes: Vec<String>,
 }
 
-/// Work that was cut, left behind or failed, and is no part of its own.
+/// Work that was cut, left behind or failed, and is not a component of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostWork {
@@ -185,9 +185,9 @@ impl Report {
         }
     }
 
-    /// The same report for a program that runs a [scope](crate::scope()) around something else, and ends with a code of
+    /// This report for a program that runs a [scope](crate::scope()) around something else, and ends with a code of
     /// that: `adieu run` with the one of its command. It is measured by the grace that was given to it, and names no
-    /// places in its source, which whoever reads the report has never seen.
+    /// places in its source, which readers of the report do not know.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -222,7 +222,7 @@ impl Report {
         self.cause.as_ref()
     }
 
-    /// What was wrong with the set-up or the configuration.
+    /// What was wrong with the setup or the configuration.
     #[must_use]
     pub const fn problem(&self) -> Option<&Failure> {
         self.problem.as_ref()
@@ -252,7 +252,7 @@ impl Report {
         self.parts.iter().find(|part| part.name == name)
     }
 
-    /// Work that was cut, left behind or failed and is no part of its own. The parts to which that happened
+    /// Work that was cut, left behind or failed and is not a component of its own. The parts to which that happened
     /// are in [`Report::parts`].
     #[must_use]
     pub fn lost(&self) -> &[LostWork] {

@@ -26,7 +26,7 @@ impl NoticeSink {
         Self { service, listener }
     }
 
-    /// Whoever panics here, a log writer or the listener, has no say in the life cycle.
+    /// A panic of a log writer or of the listener does not change the life cycle.
     fn emit(&mut self, notice: &Notice) {
         let _ = catch_unwind(|| log(&self.service, notice));
         if let Some(listener) = &mut self.listener
@@ -48,7 +48,7 @@ pub(crate) enum SinkMessage {
 pub(crate) enum SinkHandle {
     /// The sink speaks where the driver is.
     Inline(NoticeSink),
-    /// The sink speaks on its own thread, in the order it is told.
+    /// The sink writes on its own thread, in the order of the messages.
     OnThread(Sender<SinkMessage>, JoinHandle<()>),
     /// All is said.
     Finished,

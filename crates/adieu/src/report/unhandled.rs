@@ -34,7 +34,7 @@ pub enum AfterFailure {
         /// How long from now.
         delay: Duration,
     },
-    /// It goes on as before.
+    /// It keeps running.
     GoesOn,
 }
 

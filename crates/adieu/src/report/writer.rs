@@ -1,4 +1,4 @@
-//! The report's way out: to a file, to standard error, once, whoever comes first to the end.
+//! Writes the report to a file and to standard error, once: the driver and the hard exit may both come to it.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ impl ReportWriter {
     }
 }
 
-/// Writes to standard error; `eprint!` would panic if nobody is there to read it.
+/// Writes to standard error; `eprint!` would panic if it is closed.
 pub(crate) fn write_stderr(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().lock().write_fmt(text);
 }

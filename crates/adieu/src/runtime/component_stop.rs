@@ -1,4 +1,4 @@
-//! The stop of one component, which its handle or the service requests, and how others hear of its end.
+//! The stop of one component, which its handle or the service requests, and how others wait for its end.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ impl ComponentStop {
         self.state.request(Duration::MAX);
     }
 
-    /// Tells it to stop, and says whether it starts again. The last word counts.
+    /// Requests its stop, and sets whether it starts again. The last request counts.
     ///
     /// Called under the lock of the components, like [`restarts`](Self::restarts).
     pub(crate) fn request_by_handle(&self, restarts: bool) {

@@ -78,8 +78,8 @@ impl Driver {
         }
     }
 
-    /// The driver of a scope: completes at the end. Never dropped before, because it is a task that
-    /// nobody holds the handle of.
+    /// The driver of a scope: completes at the end. Never dropped before, because no code
+    /// holds the handle of its task.
     pub(crate) async fn run_as_task(mut self) {
         let core = Arc::clone(&self.core);
         while !self.machine.has_ended() {
@@ -227,7 +227,7 @@ impl Driver {
     fn abandon_work(&mut self, now: Time) {
         let polled = poll_slot::polled_tasks();
         if polled.contains(&self.core.poll_id_of(None)) {
-            let what = "setup did not end when it was told to: it blocks its thread".to_owned();
+            let what = "setup did not end when it was cancelled: it blocks its thread".to_owned();
             self.ledger(|ledger| {
                 ledger.problem(Failure {
                     causes: vec![what],
@@ -358,10 +358,10 @@ impl Driver {
     ///
     /// 1. What an extension has started outside must not outlive the process.
     /// 2. No work can start any more, and what is alive is named.
-    /// 3. The end is on record, and the listener is told: a disk that hangs holds the report, not the notices.
+    /// 3. The end is on record, and the listener is notified: a disk that hangs holds the report, not the notices.
     /// 4. From here on the hard exit has the exit code.
-    /// 5. The report is written, then printed; the hard exit leaves a second for the way out.
-    /// 6. systemd is told, then the log is flushed for as long as the hard exit allows.
+    /// 5. The report is written, then printed; the hard exit leaves a second for that.
+    /// 6. systemd is notified, then the log is flushed for as long as the hard exit allows.
     /// 7. `run` returns.
     fn end(&mut self, exit: Exit, now: Time) {
         for extension in self.core.extensions.iter() {

@@ -67,7 +67,7 @@ pub(crate) trait Extension: Any + Send + Sync {
     /// The names that stand at the end of the plan.
     fn add_to_plan(&self, _: &mut Vec<Arc<str>>) {}
 
-    /// What is no component of the stop, and still in the report.
+    /// Adds what is not a component of the stop, and still in the report.
     fn add_to_report(&self, _: Time, _: &mut Vec<ComponentReport>) {}
 
     /// Lines of the status that SIGUSR1 prints.

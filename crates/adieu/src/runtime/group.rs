@@ -43,7 +43,7 @@ use crate::tracking::task_registry::WorkKind;
 #[must_use = "dropping a group cancels its tasks: join it"]
 pub struct Group<T: 'static, E: 'static> {
     core: Arc<ServiceShared>,
-    /// Of the component that the group belongs to: its members hear of its stop.
+    /// Of the component that the group belongs to: its members get its stop.
     component: Option<Arc<ComponentStop>>,
     token: CancelToken,
     tasks: JoinSet<(usize, MemberEnd<T, E>)>,
@@ -280,7 +280,7 @@ where
     }
 
     fn gather(&self, harvest: &mut Harvest<T, E>, joined: Option<(usize, MemberEnd<T, E>)>) {
-        // A join error is a task that the runtime dropped at its own end: nobody is left to tell.
+        // A join error is a task that the runtime dropped at its own end: no caller is left to return it to.
         let Some((index, end)) = joined else { return };
         let cause = match end {
             Ok(Ok(result)) => {

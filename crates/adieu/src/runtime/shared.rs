@@ -105,7 +105,7 @@ impl ComponentEntry {
         }
     }
 
-    /// Work that was told to stop is stopping. In the lame-duck period before that it works as ever.
+    /// Work whose stop was requested is stopping. In the lame-duck period before that it works normally.
     pub(crate) fn status(&self) -> ComponentStatus {
         if let Some(outcome) = self.end.get() {
             return ComponentStatus::Over(outcome);
@@ -268,7 +268,7 @@ impl ServiceShared {
             probe: None,
         });
         let limit = limit.map(|limit| limit.min(FOREVER));
-        // Under the lock, so that the machine hears of parts in the order of their numbers.
+        // Under the lock, so that the machine gets the parts in the order of their numbers.
         self.tell(Event::Registered(id, role, limit));
         Ok(id)
     }
@@ -290,7 +290,7 @@ impl ServiceShared {
         }
     }
 
-    /// The stop of the next start of a task, if the one that has ended was told to start again.
+    /// The stop of the next start of a task, if the one that has ended is to start again.
     pub(crate) fn renew_stop(&self, id: ComponentId) -> Option<Arc<ComponentStop>> {
         let mut parts = self.parts();
         let part = parts.get_mut(id.0 as usize)?;
@@ -324,7 +324,7 @@ impl ServiceShared {
         }
     }
 
-    /// From here the clock runs, whoever asked; says whether this was the first request.
+    /// From here the grace period runs, whatever the cause; says whether this was the first request.
     pub(crate) fn begin_stopping(&self) -> bool {
         let first = self
             .urgency
@@ -341,7 +341,7 @@ impl ServiceShared {
         first
     }
 
-    /// Whether the stop was requested; true before the driver has heard of it.
+    /// Whether the stop was requested; true before the driver has handled the request.
     pub(crate) fn is_stopping(&self) -> bool {
         self.urgency.load(Ordering::Acquire) != CALM
     }
@@ -393,7 +393,7 @@ impl ServiceShared {
         }
     }
 
-    /// A tracked task is gone: says so to whoever must know, in this order: outcome, consequences, count.
+    /// A tracked task is gone: records, in this order: outcome, consequences, count.
     #[inline]
     pub(crate) fn task_ended(&self, slot: TaskSlot, quiet: bool, result: Result<End, &Panic>) {
         if !matches!(result, Ok(End::Done)) {

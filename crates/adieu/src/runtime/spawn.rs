@@ -63,7 +63,7 @@ where
     let core = &stop.core;
     let slot = register(core, name, place, WorkKind::Task, None)?;
     let join = match &stop.group {
-        // Spawned when the group is being cancelled already, it is somebody's cleanup.
+        // Spawned when the group is being cancelled already, it is cleanup of a member.
         Some(token) if !token.is_cancelled() => member(core, token, slot, future),
         _ => core
             .runtime

@@ -119,7 +119,7 @@ fn write_tasks(f: &mut String, core: &ServiceShared) -> std::fmt::Result {
     }
 }
 
-/// Whoever sits on a thread is being polled at this moment; seen for longer, it blocks.
+/// A task that is on its thread is being polled at this moment; seen for longer, it blocks.
 fn state(task: &TaskInfo, polled: &[u64]) -> &'static str {
     if task.kind == WorkKind::Blocking {
         "blocking code"

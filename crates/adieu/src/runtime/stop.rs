@@ -105,7 +105,7 @@ impl Stop {
         }
     }
 
-    /// The same as a future that borrows nothing, for servers and libraries that take their stop as a `'static` future.
+    /// The wait for the stop as a future that borrows nothing, for servers and libraries that take their stop as a `'static` future.
     ///
     /// Cancel-safe: dropping it forgets nothing.
     ///
@@ -172,7 +172,7 @@ impl Stop {
     /// Waits for `future`, and gives up when stopping: then `None`, and the future is dropped.
     ///
     /// Looks at the stop first, so a loop around a source that is always ready ends too. The future must
-    /// bear being dropped while it waits; put the part that must not into [`Stop::shield`].
+    /// be cancel-safe; put the part that is not into [`Stop::shield`].
     ///
     /// Cancel-safe if `future` is.
     ///
@@ -212,7 +212,7 @@ impl Stop {
         }
     }
 
-    /// When work will be cancelled; `None` while nobody has asked to stop.
+    /// When work will be cancelled; `None` while no stop was requested.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let deadline = self.core.stop.deadline()?;

@@ -47,7 +47,7 @@ impl StopState {
     }
 
     fn raise(&self, stage: u8) {
-        // Release, paired with the acquire of whoever sees the stage: they see the deadline too.
+        // Release, paired with the acquire of every reader of the stage: it sees the deadline too.
         self.stage.fetch_max(stage, Ordering::Release);
         self.notify.notify_waiters();
     }
@@ -112,7 +112,7 @@ mod tests {
                 assert_eq!(theirs.deadline(), Some(DEADLINE));
             });
             state.request(DEADLINE);
-            waiting.join().expect("it hears of it");
+            waiting.join().expect("it wakes");
         });
     }
 
@@ -142,7 +142,7 @@ mod tests {
             });
             state.request(DEADLINE);
             state.cancel();
-            waiting.join().expect("it hears of it");
+            waiting.join().expect("it wakes");
         });
     }
 }

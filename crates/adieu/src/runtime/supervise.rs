@@ -124,7 +124,7 @@ fn fail(core: &ServiceShared, id: ComponentId, mishap: &TaskFailure, policy: OnF
     core.with_part(id, |part| {
         part.failure = Some(mishap.failure());
         let name = Arc::clone(&part.name);
-        // What was told to stop is not needed any more, so its failure is no reason to stop the rest.
+        // A component whose stop was requested is not needed any more, so its failure does not stop the rest.
         let policy = match part.stop.state.is_requested() {
             true => OnFailure::Report,
             false => policy,
@@ -168,7 +168,7 @@ pub(crate) async fn again(
             delay = first;
         }
         recent.retain(|&then| now - then < policy.window);
-        // While stopping nothing is started again, and the failure is the last word.
+        // While stopping nothing is started again, and the failure is final.
         if recent.len() >= policy.limit as usize || stop.is_requested() {
             return fail(&core, id, &mishap, on_failure);
         }

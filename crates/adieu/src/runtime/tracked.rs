@@ -55,9 +55,9 @@ pin_project! {
         future: F,
         // Says where it is in the registry, too.
         id: u64,
-        // Spawned while the service was cancelling: it is somebody's cleanup and is not cancelled itself.
+        // Spawned while the service was cancelling: it is cleanup of another task and is not cancelled itself.
         cleanup: bool,
-        // Its failure is somebody else's to tell.
+        // Its failure is reported by the group that it belongs to.
         quiet: bool,
         has_waited: bool,
         shields: u32,

@@ -24,7 +24,7 @@ struct WatchedSlot {
     sample: Sample,
     since: Instant,
     last: Instant,
-    /// Name and place, once it was told: when the block is over the task may be gone.
+    /// Name and place, once the block was reported: when it is over the task may be gone.
     reported: Option<(String, String)>,
 }
 

@@ -82,7 +82,7 @@ impl WallClockTimer {
         }
     }
 
-    /// Completes at this moment, or earlier: look at the clock. For ever, if there is none.
+    /// Completes at this moment, or earlier: look at the clock. Forever, if there is none.
     ///
     /// Cancel-safe: nothing is lost but the waiting.
     pub(crate) async fn wait(&self, clock: &Clock, until: Option<Timestamp>) {

@@ -248,7 +248,7 @@ impl LeaseGuard {
             if renewal.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(LOST));
             }
-            // The renewal under way wakes this task, whichever way it goes.
+            // The pending renewal wakes this task, whichever way it goes.
             if self.is_over(clock) {
                 return Poll::Pending;
             }

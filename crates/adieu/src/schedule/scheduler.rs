@@ -92,7 +92,7 @@ fn wakes(table: &TableState) -> Heap {
     (0..).zip(&table.schedules).filter_map(wake).collect()
 }
 
-/// Asks the stores for the last runs. One that does not answer is told of, and its schedule begins anew.
+/// Asks the stores for the last runs. One that does not answer is reported, and its schedule begins anew.
 async fn remember(stop: &Stop) {
     let schedules = &stop.core.schedules();
     let stores: Vec<_> = (0_usize..)

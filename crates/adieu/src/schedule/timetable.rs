@@ -63,7 +63,7 @@ impl Timetable {
     /// Finds a time zone by its name.
     pub(crate) fn zone(name: &str) -> Result<TimeZone, String> {
         TimeZone::get(name).map_err(|_| {
-            format!("`{name}` is no time zone: write it like `Europe/Berlin` or `UTC`")
+            format!("unknown time zone `{name}`: write it like `Europe/Berlin` or `UTC`")
         })
     }
 
@@ -341,7 +341,10 @@ mod tests {
             assert!(error.contains("as in `0 6 * * 1-5`"), "{error}");
         }
         let error = Timetable::zone("Europe/Berlni").expect_err("no such place");
-        assert!(error.contains("`Europe/Berlni` is no time zone"), "{error}");
+        assert!(
+            error.contains("unknown time zone `Europe/Berlni`"),
+            "{error}"
+        );
         assert_eq!(cron("0 0 30 2 *", "UTC").next(Timestamp(0)), None);
     }
 }

@@ -19,9 +19,9 @@ use crate::util::sys;
 /// The services that subscribe, and the signals that came before the first one did.
 struct SignalRegistry {
     listeners: Vec<Listener>,
-    /// CatchUnwind, but not yet handed to anybody.
+    /// Caught, and not yet delivered to a service.
     early: Vec<Signal>,
-    /// CatchUnwind for a scope that had ended: whoever comes after it has them, or they do what they did before.
+    /// Caught for a scope that had ended: the next service gets them, or they have their previous effect.
     late: Vec<Signal>,
     /// When a key was last pressed for an interrupt.
     last_press: Option<Instant>,
@@ -63,7 +63,7 @@ fn registry() -> MutexGuard<'static, SignalRegistry> {
 /// Dropping it, or the [`Subscription`] it becomes, takes the handlers away again.
 pub(crate) struct SignalGuard(());
 
-/// A service hears of signals as long as this lives.
+/// Signals are delivered to a service as long as this lives.
 pub(crate) struct Subscription(Arc<ServiceShared>);
 
 /// Catches the signals that every service understands, and one more if asked to, except those that the parent process
@@ -87,7 +87,7 @@ pub(crate) fn catch(one_more: Option<Signal>) -> io::Result<SignalGuard> {
 }
 
 impl SignalGuard {
-    /// From now on this service is told, of what came meanwhile as well.
+    /// From now on signals are delivered to this service, those that came meanwhile as well.
     pub(crate) fn deliver_to(self, core: &Arc<ServiceShared>, then: AfterEnd) -> Subscription {
         let mut registry = registry();
         registry.catches += 1;
@@ -103,7 +103,7 @@ impl SignalGuard {
 }
 
 /// Catches one more signal, for a service that listens; the registry closes for it with all others. One that does not
-/// listen hears of none.
+/// listen gets none.
 pub(crate) fn listen_for(core: &Arc<ServiceShared>, signal: Signal) -> io::Result<()> {
     let mut registry = registry();
     let listens = registry
@@ -123,7 +123,7 @@ impl Drop for SignalGuard {
 }
 
 impl Subscription {
-    /// Listens for ever: a signal that comes after the end ends the process at once with the report's code,
+    /// Listens forever: a signal that comes after the end ends the process at once with the report's code,
     /// instead of killing it with another one.
     pub(crate) fn for_ever(self) {
         std::mem::forget(self);

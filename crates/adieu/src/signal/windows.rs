@@ -6,7 +6,7 @@
 //! | Ctrl-Break | what SIGTERM means; the only one that a process can send to a group other than its own |
 //! | close, logoff, shutdown | what SIGTERM means, but Windows ends the process some seconds later |
 //!
-//! Windows calls the handler on a thread of its own making. tokio's tells whoever waits, and for the last three it
+//! Windows calls the handler on a thread of its own making. tokio's wakes every waiting task, and for the last three it
 //! never returns, because the process would be ended if it did. A thread of ours waits, and tells the services.
 
 use std::convert::Infallible;
@@ -70,7 +70,7 @@ pub(super) fn install(registry: &mut SignalRegistry) -> io::Result<()> {
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let wait = async move {
         loop {
-            // Whoever loses here is dropped with the thread, or asked again.
+            // The future that loses is dropped with the thread, or polled again.
             let signal = tokio::select! {
                 biased;
                 _ = &mut over => return,
@@ -78,7 +78,7 @@ pub(super) fn install(registry: &mut SignalRegistry) -> io::Result<()> {
             };
             // A watch that is over may still hear what the next one hears too.
             if is_current(number) {
-                // A key press is told once, to every process of the console; there is nobody who passes it on.
+                // A key press goes once to every process of the console; no parent process passes it on.
                 deliver(signal, Sender::Terminal);
             }
         }
@@ -113,5 +113,5 @@ pub(super) fn uninstall(registry: &mut SignalRegistry) {
     registry.taken = None;
 }
 
-/// An event is told to all of a console, so that it cannot be told again to one. Whoever asks once more is heard by Windows.
+/// An event goes to all processes of a console, so it cannot be sent again to one. Windows handles the next one itself.
 pub(super) const fn raise(_: Signal) {}

@@ -248,7 +248,7 @@ where
         let polling = CatchUnwind::new(async { (self.poll)(offset).await });
         match tokio::time::timeout(context.config.poll_limit, polling).await {
             Ok(Ok(answer)) => answer,
-            // A bug in the poll is no reason to be patient.
+            // A panic is a bug in the poll: trying again would not help.
             Ok(Err(panic)) => Err(Permanent::new(panic.to_string()).into()),
             Err(_) => {
                 let limit = show(context.config.poll_limit);

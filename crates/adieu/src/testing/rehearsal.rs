@@ -56,7 +56,7 @@ impl Rehearsal {
 /// Runs `setup` as a service under a paused clock on a runtime of its own, while `script` plays the world.
 /// When the script has ended, the service is run to its end.
 ///
-/// The clock jumps to the next timer whenever nothing can run. So a wait of hours takes no time, but a time-out
+/// The clock jumps to the next timer whenever nothing can run. So a wait of hours takes no time, but a timeout
 /// on something outside the runtime (a socket, a thread) fires at once.
 ///
 /// ```

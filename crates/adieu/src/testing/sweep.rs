@@ -121,7 +121,7 @@ where
         let points = all.min(self.most);
         for point in 1..=points {
             let (report, _, who) = self.once(Some(point));
-            let who = who.unwrap_or_else(|| "nobody: the service had ended before".to_owned());
+            let who = who.unwrap_or_else(|| "no task: the service had ended before".to_owned());
             self.judge(
                 &report,
                 &format!("the run stopped at await point {point} of {all}, in {who}"),

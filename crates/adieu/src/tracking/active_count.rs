@@ -1,7 +1,7 @@
 //! How many are alive, and whether more may come: one word, so that both are decided by one atomic operation.
 //!
-//! Every change of the word is an acquire and a release: what happened before a leave is seen by whoever finds
-//! the count at zero afterwards. The tests at the end try every interleaving, with loom.
+//! Every change of the word is an acquire and a release: what happened before a leave is seen by every thread that
+//! finds the count at zero afterwards. The tests at the end try every interleaving, with loom.
 
 #[cfg(all(test, loom))]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -20,18 +20,18 @@ const ONE: u64 = 8;
 #[derive(Default)]
 pub(crate) struct ActiveCount(AtomicU64);
 
-/// What changed when somebody left.
+/// What changed when a task left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
-    /// Others are alive, or nobody asked to know.
+    /// Others are alive, or the count is not watched.
     Unremarkable,
-    /// It was the last, and somebody watches.
+    /// It was the last, and the count is watched.
     Idle,
-    /// It was the last, and nobody can come any more.
+    /// It was the last, and no task can enter any more.
     Sealed,
 }
 
-/// Nobody may come any more.
+/// No task may enter any more.
 #[derive(Debug)]
 pub(crate) struct Refused;
 
@@ -55,7 +55,7 @@ impl ActiveCount {
         Self::left(self.0.fetch_sub(ONE, Ordering::AcqRel) - ONE)
     }
 
-    /// Uncounts one whose leave nobody waits for.
+    /// Uncounts one whose leave has no waiter.
     pub(crate) fn forget(&self) {
         self.0.fetch_sub(ONE, Ordering::AcqRel);
     }
@@ -72,22 +72,22 @@ impl ActiveCount {
         }
     }
 
-    /// From now on the last to leave says so; says whether nobody is there already.
+    /// From now on the last to leave says so; says whether none is alive already.
     pub(crate) fn watch(&self) -> Departure {
         Self::left(self.0.fetch_or(WATCHED, Ordering::AcqRel) | WATCHED)
     }
 
-    /// Nobody may come from the first moment on at which none is alive.
+    /// No task may enter from the first moment on at which none is alive.
     pub(crate) fn seal_when_idle(&self) -> Departure {
         Self::left(self.0.fetch_or(SEALS_AT_ZERO, Ordering::AcqRel) | SEALS_AT_ZERO)
     }
 
-    /// Nobody may come.
+    /// No task may enter.
     pub(crate) fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether nobody is alive at this moment.
+    /// Whether no task is alive at this moment.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Acquire) < ONE
     }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `last` and two who are in and leave, in every interleaving; says what each was told.
+    /// Runs `last` and two tasks that leave, in every interleaving; returns what each call returned.
     fn two_leave_and(last: fn(&ActiveCount) -> Departure) -> Vec<Departure> {
         let active = Arc::new(ActiveCount::default());
         let both: Vec<_> = (0..2)
@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// The registry's protocol around the active, for one shard: the active has a share of it while it counts
-    /// anybody; counted and listed at once; unlisted first, then uncounted.
+    /// a task; counted and listed at once; unlisted first, then uncounted.
     #[derive(Default)]
     struct TaskRegistry {
         active: ActiveCount,
@@ -191,7 +191,7 @@ mod tests {
     struct Shard {
         is_closed: bool,
         count: u64,
-        /// For each who is listed, whether somebody waits for it.
+        /// For each listed task, whether it has a waiter.
         listed: [Option<bool>; 2],
     }
 

@@ -77,8 +77,8 @@ impl<F: Future> Future for Cancellable<F> {
             if let Poll::Ready(output) = future.poll(cx) {
                 return Poll::Ready(Ok(output));
             }
-            // Only to be woken: once it has fired it says so for ever, and the flag says the same. Set before
-            // the waiters are woken, so whoever finds it unset here has a waker that is still to be called.
+            // Only to be woken: once it has fired it says so forever, and the flag says the same. Set before
+            // the waiters are woken, so a task that finds it unset here has a waker that is still to be called.
             let waker = cx.waker();
             let is_registered =
                 (this.registered.as_ref()).is_some_and(|known| known.will_wake(waker));

@@ -1,4 +1,4 @@
-//! A future that is no task of its own but must be seen on its thread: `setup`, a hook, a close.
+//! A future that is not a task of its own but must be seen on its thread: `setup`, a hook, a close.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pin_project! {
     }
 }
 
-/// Shields whoever polls this future as long as a shield is up inside it: a cut of the outer one is a cut of
+/// Shields the task that polls this future as long as a shield is up inside it: a cut of the outer one is a cut of
 /// the inner one. Lowered also when the future is dropped.
 struct OuterShield(bool);
 

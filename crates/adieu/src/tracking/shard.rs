@@ -59,7 +59,7 @@ pub(crate) struct Shard {
     chunks: Vec<Chunk>,
     /// The first free slot, or [`NONE`].
     free: u32,
-    /// Nobody is listed any more.
+    /// No task is listed any more.
     closed: bool,
     /// The label that was asked for last: a loop that spawns asks for the same again and again.
     last: (Key, u32),
@@ -253,7 +253,7 @@ impl Shard {
 
 /// All labels of a shard.
 ///
-/// A name that is part of the program gets its label once, for ever; the program has only so many places that
+/// A name that is part of the program gets its label once, forever; the program has only so many places that
 /// spawn. A name that was made at run time has a label of its own as long as its task lives.
 #[derive(Default)]
 struct Labels {

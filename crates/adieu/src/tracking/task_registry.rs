@@ -25,7 +25,7 @@ use crate::util::sys;
 
 pub(crate) use crate::tracking::active_count::Departure;
 
-/// What runs: decides how it is told to stop and what can be said of it.
+/// What runs: decides how its stop is requested and what the report can say of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WorkKind {
     Task,
@@ -157,7 +157,7 @@ impl TaskRegistry {
         })
     }
 
-    /// Whether nobody is alive at this moment, except for the abandoned.
+    /// Whether no task is alive at this moment, except for the abandoned.
     pub(crate) fn is_idle(&self) -> bool {
         self.active.is_idle()
     }
@@ -175,7 +175,7 @@ impl TaskRegistry {
         self.release_count_in(&mut self.shard(slot))
     }
 
-    /// Both halves at once, if the task is no part: then its good end means nothing to anybody but the count.
+    /// Both halves at once, if the task is not a component: then its good end only changes the count.
     #[inline]
     pub(crate) fn remove_and_release(&self, slot: TaskSlot) -> Option<(Removed, Departure)> {
         let mut shard = self.shard(slot);
@@ -205,7 +205,7 @@ impl TaskRegistry {
         self.shards[usize::from(slot.shard)].lock()
     }
 
-    /// From now on the last to leave says so; says whether nobody is there already.
+    /// From now on the last to leave says so; says whether none is alive already.
     pub(crate) fn watch(&self) -> Departure {
         self.active.watch()
     }
@@ -260,7 +260,7 @@ impl TaskRegistry {
         found
     }
 
-    /// Uncounts everything alive and gives its description: nobody waits for it any more.
+    /// Uncounts everything alive and gives its description: no waiter is left.
     pub(crate) fn abandon_all(&self) -> Vec<TaskInfo> {
         let mut found = Vec::new();
         for (number, shard) in (0..).zip(&self.shards) {

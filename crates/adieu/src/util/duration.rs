@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use adieu_duration::{InvalidDuration, parse_duration};
 
-/// As good as for ever, and far from where the arithmetic of time overflows: a hundred years.
+/// As good as forever, and far from where the arithmetic of time overflows: a hundred years.
 pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What an environment variable says; `None` if it is not there, or empty. The error names the variable.

@@ -63,7 +63,7 @@ pub(crate) fn describe(payload: Box<dyn Any + Send>) -> Panic {
     ) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),
-        _ => "(a payload that is no text)".to_owned(),
+        _ => "(a payload that is not text)".to_owned(),
     };
     let place = LAST_PLACE.try_with(RefCell::take).ok().flatten();
     // A payload whose destructor panics must not undo the catching.

@@ -1,5 +1,5 @@
-//! Text that others wrote, made fit for a line of a log, a report or a terminal: bounded, and unable to do anything to
-//! whoever prints it.
+//! Text that others wrote, made fit for a line of a log, a report or a terminal: bounded, and harmless to
+//! the terminal that shows it.
 //!
 //! A path, an error or a name may hold what controls a terminal, turns the direction of writing around, or begins a new
 //! line of a log. Such characters are spelled out.

@@ -52,7 +52,7 @@ pub(crate) fn jitter() -> f64 {
     u32::try_from(random).map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }
 
-/// An error that will pass: try again, and do not count it against the job or update in hand.
+/// An error that will pass: try again, and do not count it against the job or update that is being handled.
 ///
 /// For an API that is away or asks for patience. Return it as any other error:
 ///

@@ -60,9 +60,9 @@ pub(crate) fn monotonic_now() -> Duration {
 
 /// Hides a listening socket from new connections while handshakes half done still finish into its queue.
 ///
-/// Binds it to an interface that does not exist: the look-up for a new SYN no longer finds the listener, so it
+/// Binds it to an interface that does not exist: the lookup for a new SYN no longer finds the listener, so it
 /// is refused at once. Linux checks neither that the interface exists nor, since 5.7, for a privilege; so
-/// whoever relies on it tries it out first.
+/// the caller tries it out first.
 #[cfg(all(target_os = "linux", feature = "net"))]
 pub(crate) fn cloak(socket: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -114,10 +114,10 @@ pub(crate) fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether somebody else has this file open, which was opened here for writing; also where that cannot be known.
+/// Whether another process has this file open, which was opened here for writing; true also where that cannot be known.
 ///
-/// The kernel lends a file to one writer only while nobody else has it. Whoever opened it during that moment would make
-/// the kernel send a signal: one that is ignored unless asked for, and not the usual one, which kills.
+/// The kernel lends a file to one writer only while no other process has it. A process that opened it during that moment
+/// would make the kernel send us a signal: one that is ignored unless asked for, and not the usual one, which kills.
 #[cfg(all(target_os = "linux", feature = "state"))]
 pub(crate) fn is_open_elsewhere(file: &std::fs::File) -> bool {
     use std::os::fd::AsRawFd;
@@ -282,7 +282,7 @@ pub(crate) fn await_end(pid: u32) {
                 libc::WEXITED | libc::WNOWAIT,
             )
         };
-        // One that is no child any more has ended too.
+        // One that is not a child any more has ended too.
         if done == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
             return;
         }
@@ -373,7 +373,7 @@ impl Drop for IdleChild {
 }
 
 /// Removes variables from the environment, so that children do not inherit them. Where the process has other threads
-/// they stay: one of them may be reading the environment in C, which knows no lock for it. So whoever reads a variable
+/// they stay: one of them may be reading the environment in C, which knows no lock for it. So the reader of a variable
 /// must not depend on its removal.
 #[cfg(all(unix, feature = "net"))]
 pub(crate) fn remove_variables(names: &[&str]) {

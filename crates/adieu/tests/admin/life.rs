@@ -245,7 +245,7 @@ async fn a_port_that_is_taken_is_a_clear_error() {
     );
 }
 
-/// Whoever is connected to the admin port is none of the stop's business. The clock is the test's: it goes on only if
+/// The stop does not wait for clients of the admin port. The clock is the test's: it goes on only if
 /// the stop waits for something, and then by the seconds that the port gives a connection.
 #[tokio::test(start_paused = true)]
 async fn connections_to_the_admin_port_hold_up_nothing() {

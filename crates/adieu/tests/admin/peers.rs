@@ -38,7 +38,7 @@ async fn a_peer_with_many_connections_locks_no_other_out() {
 async fn one_request_a_connection() {
     let service = service().await;
     let request = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    // `send` reads to the end: it would wait for ever on a connection that is kept alive.
+    // `send` reads to the end: it would wait forever on a connection that is kept alive.
     let answer = send(service.admin, &request.repeat(2)).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.body, "alive\n");

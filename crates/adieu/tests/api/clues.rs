@@ -51,12 +51,15 @@ impl Diary {
     pub(crate) fn write(&self, line: impl Into<String>) {
         self.0
             .lock()
-            .expect("nobody panics while writing")
+            .expect("no thread panics while writing")
             .push(line.into());
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.0.lock().expect("nobody panics while writing").clone()
+        self.0
+            .lock()
+            .expect("no thread panics while writing")
+            .clone()
     }
 
     /// Writes the line when it is dropped.

@@ -90,7 +90,7 @@ async fn what_a_task_waits_in_hears_of_its_own_stop() {
                     Ok(())
                 };
                 group.spawn("member", member).expect("not too late");
-                group.join().await.expect("it ends well");
+                group.join().await.expect("it ends with success");
             });
             app.task("token", |stop| async move {
                 stop.token().cancelled().await;

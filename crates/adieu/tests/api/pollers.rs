@@ -419,7 +419,7 @@ fn whenever_the_stop_comes_each_update_is_handled_once() {
     assert!(swept.points() >= 20 && swept.is_complete(), "{swept:?}");
 }
 
-/// Two replicas with one offset: the second to save is told, and does not put the offset of the first back.
+/// Two replicas with one offset: the second to save gets a conflict, and does not put the offset of the first back.
 #[tokio::test(start_paused = true)]
 async fn of_two_with_one_offset_one_is_told() {
     let shelf = Shelf::default();
@@ -445,7 +445,7 @@ async fn of_two_with_one_offset_one_is_told() {
     assert_eq!(fast.exit_code(), 0, "{fast}");
     assert_eq!(slow.exit_code(), 1, "{slow}");
     assert!(
-        slow.to_string().contains("saved by somebody else"),
+        slow.to_string().contains("saved by another writer"),
         "{slow}"
     );
     let offset: u64 = shelf.offset().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! Tasks that run already when the service is told of them.
+//! Tasks that run already when they are registered.
 
 use std::future::pending;
 use std::io;

@@ -119,7 +119,7 @@ fn one_refusal_takes_everything_back_in_reverse() {
                 Notice::ReloadRefused { part, failure } => Some((part.to_string(), failure)),
                 _ => None,
             });
-        let (part, failure) = why.expect("it is told");
+        let (part, failure) = why.expect("it is notified");
         assert_eq!(part, "refuser");
         let text = match how {
             "hang" => "longer than 30.0 s",
@@ -153,7 +153,7 @@ fn a_check_refuses_before_anybody_applies() {
     assert!(report.timeline().iter().any(|(_, notice)| refused(notice)));
 }
 
-/// The load, or a part's step, is under way when the stop comes.
+/// The load, or a part's step, is running when the stop comes.
 fn stop_during(step: bool) -> (adieu::Report, Vec<String>) {
     let diary = Diary::default();
     let theirs = diary.clone();
@@ -256,7 +256,7 @@ fn what_cannot_be_loaded_at_the_start_fails_the_setup_by_name() {
         async |_| {},
     );
     assert_eq!(report.exit_code(), 1);
-    let problem = report.problem().expect("it is told").to_string();
+    let problem = report.problem().expect("it is notified").to_string();
     assert_eq!(problem, "`config` could not be loaded: no such file");
 }
 

@@ -73,7 +73,7 @@ fn one_that_is_cut_off_loses_its_run_and_another_takes_over_within_the_lease() {
             replica("second", shared.apart()),
             script
         );
-        // A run that is lost is told, and is no reason to fail.
+        // A run that is lost is reported, and does not fail the test.
         assert_eq!((a.exit_code(), b.exit_code()), (0, 0), "{a}{b}");
         assert_eq!(told(&a).len(), 1, "{a}");
         assert!(told(&a)[0].contains("the lease was lost"), "{a}");

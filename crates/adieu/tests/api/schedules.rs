@@ -296,7 +296,7 @@ fn what_cannot_be_is_an_error_at_the_start_that_says_what_to_do() {
     );
     let text = refused(|app| drop(app.cron("digest", "0 6 * * *", "Europe/Berlni", |_| async {})));
     assert!(
-        text.contains("`Europe/Berlni` is no time zone: write it like `Europe/Berlin`"),
+        text.contains("unknown time zone `Europe/Berlni`: write it like `Europe/Berlin`"),
         "{text}"
     );
     let text = refused(|app| drop(app.cron("digest", "0 0 30 2 *", "UTC", |_| async {})));
@@ -329,7 +329,7 @@ fn life(folder: &std::path::Path, diary: &Diary, from: u64, seconds: u64) -> Rep
 
 #[test]
 fn the_last_run_is_kept_and_what_was_missed_while_down_is_made_up_for() {
-    let (folder, diary) = (tempfile::tempdir().expect("a folder"), Diary::default());
+    let (folder, diary) = (tempfile::tempdir().expect("a directory"), Diary::default());
     let report = life(folder.path(), &diary, 0, 1_210);
     assert_eq!(report.exit_code(), 0, "{report}");
     assert_eq!(begun(&diary), [600, 1_200]);
@@ -345,7 +345,7 @@ fn the_last_run_is_kept_and_what_was_missed_while_down_is_made_up_for() {
 
 #[test]
 fn a_clock_in_the_future_is_not_waited_for() {
-    let (folder, diary) = (tempfile::tempdir().expect("a folder"), Diary::default());
+    let (folder, diary) = (tempfile::tempdir().expect("a directory"), Diary::default());
     let report = life(folder.path(), &diary, 400_000_000, 700);
     assert_eq!(report.exit_code(), 0, "{report}");
     let before = begun(&diary).len();

@@ -122,7 +122,7 @@ async fn a_stop_in_the_middle_of_an_opening_drops_it() {
                 nothing().await
             };
             app.resource("slow", slow).await?;
-            unreachable!("set-up is cut in the opening");
+            unreachable!("setup is cut in the opening");
         })
         .await;
     assert_eq!(report.exit(), Exit::Clean, "{report}");

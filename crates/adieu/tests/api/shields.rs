@@ -168,7 +168,7 @@ async fn an_opening_under_a_shield_is_not_cut() {
             });
             app.resource("lock", opening).await?;
             tokio::task::yield_now().await;
-            unreachable!("set-up is cut at the first await after the shield");
+            unreachable!("setup is cut at the first await after the shield");
         })
         .await;
     assert!(opened.is_set(), "{report}");

@@ -1,4 +1,4 @@
-//! The stop handle: hears of the stop at once, and nothing before.
+//! The stop handle: it completes at the stop, and not before.
 
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};

@@ -156,7 +156,7 @@ fn a_service_that_fails_on_purpose_is_fine_if_that_was_said() {
         });
         Ok(())
     };
-    let words = found(|| sweep(fails).run()).expect("a failure is no clean end");
+    let words = found(|| sweep(fails).run()).expect("a failure is not a clean end");
     assert!(
         words.contains("the undisturbed run broke a promise"),
         "{words}"

@@ -14,7 +14,7 @@ use crate::clues::{calm, secs};
 struct Ear(mpsc::UnboundedReceiver<String>);
 
 impl Ear {
-    /// The next word; it takes a moment, and for ever only if a change was not heard.
+    /// The next word; it takes a moment, and forever only if a change was not heard.
     async fn next(&mut self) -> String {
         let word = tokio::time::timeout(secs(60), self.0.recv()).await;
         word.expect("the change is heard").expect("it goes on")
@@ -68,9 +68,9 @@ async fn watching(paths: &[&Path], act: impl AsyncFnOnce(&mut Ear)) -> usize {
     all.filter(|(_, notice)| is_one(notice)).count()
 }
 
-/// A folder with one file.
+/// A directory with one file.
 fn place(text: &str) -> (TempDir, PathBuf) {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let file = folder.path().join("config");
     fs::write(&file, text).expect("it can be written");
     (folder, file)
@@ -100,7 +100,7 @@ async fn written_to_or_replaced() {
     .await;
 }
 
-/// The descriptors of this process that watch a folder.
+/// The descriptors of this process that watch a directory.
 fn watches(folder: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let number = fs::metadata(folder).expect("it is there").ino();
@@ -115,7 +115,7 @@ fn watches(folder: &Path) -> Vec<String> {
 #[tokio::test]
 async fn removed_is_no_change_until_it_is_there_again() {
     let (_folder, file) = place("one");
-    let folder = file.parent().expect("it is in a folder");
+    let folder = file.parent().expect("it is in a directory");
     let reloads = watching(&[&file], async |ear| {
         let before = watches(folder);
         assert_eq!(before.len(), 1, "{before:?}");
@@ -139,13 +139,13 @@ async fn removed_is_no_change_until_it_is_there_again() {
     assert_eq!(reloads, 1);
 }
 
-/// A volume as the kubelet makes it: the files are links into `..data`, a link to a folder that is never changed.
+/// A volume as the kubelet makes it: the files are links into `..data`, a link to a directory that is never changed.
 #[tokio::test]
 async fn a_config_map_is_swapped() {
-    let volume = TempDir::new().expect("a folder");
+    let volume = TempDir::new().expect("a directory");
     let at = |name: &str| volume.path().join(name);
     let fill = |generation: &str, text: &str| {
-        fs::create_dir(at(generation)).expect("a new folder");
+        fs::create_dir(at(generation)).expect("a new directory");
         fs::write(at(generation).join("config"), text).expect("it can be written");
         symlink(generation, at("..data_tmp")).expect("a link");
         fs::rename(at("..data_tmp"), at("..data")).expect("it can be renamed");
@@ -171,10 +171,10 @@ async fn a_config_map_is_swapped() {
 
 #[tokio::test]
 async fn the_folder_above_is_exchanged() {
-    let top = TempDir::new().expect("a folder");
+    let top = TempDir::new().expect("a directory");
     let at = |name: &str| top.path().join(name);
     for (folder, text) in [("now", "one"), ("next", "two")] {
-        fs::create_dir_all(at(folder).join("deep")).expect("a new folder");
+        fs::create_dir_all(at(folder).join("deep")).expect("a new directory");
         fs::write(at(folder).join("deep/config"), text).expect("it can be written");
     }
     watching(&[&at("now").join("deep/config")], async |ear| {
@@ -191,7 +191,7 @@ async fn the_folder_above_is_exchanged() {
 async fn anything_in_a_folder() {
     let (folder, file) = place("one");
     let parts = folder.path().join("conf.d");
-    fs::create_dir(&parts).expect("a new folder");
+    fs::create_dir(&parts).expect("a new directory");
     watching(&[&file, &parts], async |ear| {
         fs::write(parts.join("10-more"), "x").expect("it can be written");
         assert_eq!(ear.next().await, "one");
@@ -227,7 +227,7 @@ async fn what_is_not_there_cannot_be_watched() {
         })
         .await;
     assert_eq!(report.exit_code(), 1);
-    let problem = report.problem().expect("it is told").to_string();
+    let problem = report.problem().expect("it is notified").to_string();
     assert!(
         problem.starts_with("`config` could not be loaded: "),
         "{problem}"

@@ -48,7 +48,7 @@ async fn it_serves_in_a_task_of_its_own_until_the_token_is_cancelled() {
     assert!(refused.is_err(), "the listener is gone");
 }
 
-/// The request under way when the stop begins is answered, and counts.
+/// The request in flight when the stop begins is answered, and counts.
 #[tokio::test]
 async fn what_is_under_way_is_answered() {
     let (listener, address) = local().await;

@@ -207,7 +207,7 @@ async fn what_is_still_busy_after_the_grace_is_cut_as_at_a_stop() {
     .await;
 }
 
-/// It connects again when it is told to, and only then.
+/// It connects again when the server asks for it, and only then.
 #[tokio::test]
 async fn a_busy_client_loses_no_request() {
     let limits = Limits::default()

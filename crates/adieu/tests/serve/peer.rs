@@ -211,7 +211,7 @@ async fn a_connection_of_any_protocol_has_addresses() {
     .await;
 }
 
-/// A client of a Unix socket has no address, and nobody makes one up.
+/// A client of a Unix socket has no address, and the server makes none up.
 #[tokio::test]
 async fn a_client_of_a_unix_socket_has_no_address() {
     let directory = tempfile::tempdir().expect("a directory");

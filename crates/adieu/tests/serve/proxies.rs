@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::client::{get as ask, read_response};
 
 const V1: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n";
-/// The same in version 2, with an extension of five bytes.
+/// A header of version 2, with an extension of five bytes.
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x14\xc0\x00\x02\x07\xc6\x33\x64\x01\x12\x67\x01\xbb\x04\x00\x05hello";
 /// The proxy's own connection, a health check say.
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
@@ -248,7 +248,7 @@ async fn serve_takes_it_as_well() {
 #[test]
 fn sources_that_are_none_are_named() {
     let says = |result: Result<ProxyProtocol, adieu::Error>, words: &str| {
-        let error = result.expect_err("it is no source").to_string();
+        let error = result.expect_err("it is not a source").to_string();
         assert!(error.contains(words), "{error}");
     };
     says(

@@ -1,4 +1,4 @@
-//! Clients that are told to go elsewhere one after the other, beside those of a server that tells all at once.
+//! Clients that are asked to go elsewhere one after the other, beside those of a server that asks all at once.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -107,11 +107,11 @@ async fn a_client_is_told_at_its_turn_and_at_the_latest_with_the_lame_duck_perio
         assert!(!is_told(&mut waits).await);
         handle.stop("it is time");
         while !is_told(&mut told).await {}
-        // The stop is announced, and it is not its turn. A machine that has slept over the lame-duck period is no failure: then
+        // The stop is announced, and it is not its turn. A machine that has slept over the lame-duck period does not fail the test: then
         // the listener is closed.
         while !is_told(&mut waits).await {}
         let refused = TcpStream::connect(spread).await;
-        assert!(refused.is_err(), "it was told before its turn");
+        assert!(refused.is_err(), "it was asked before its turn");
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! What a handler may take for its response, and what HTTP/2 clients are told and asked.
+//! What a handler may take for its response, and the settings and PINGs that HTTP/2 clients get.
 
 use std::future::IntoFuture;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ async fn later() -> &'static str {
     "later"
 }
 
-/// Serves `/hello`, `/later`, and `/never`, whose handler is told of to `client` when it was dropped.
+/// Serves `/hello`, `/later`, and `/never`, whose handler reports to `client` that it was dropped.
 async fn with_server<T>(
     limits: Limits,
     client: impl AsyncFnOnce(SocketAddr, Arc<Notify>) -> T,
@@ -127,7 +127,7 @@ async fn a_grpc_call_ends_at_the_deadline_of_its_client() {
         assert_eq!(status_of(response.headers()), Some("4"));
         let response = call(address, grpc("/hello", "1H")).await;
         assert_eq!(status_of(response.headers()), None);
-        // Of a request that is no call the field says nothing.
+        // In a request that is not a call the field means nothing.
         let mut request = grpc("/hello", "0n");
         request
             .headers_mut()

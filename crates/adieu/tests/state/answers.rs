@@ -133,7 +133,7 @@ async fn opened(server: Server) -> Result<Server, StoreError> {
     Ok(server)
 }
 
-/// What a start with this fallback folder finds.
+/// What a start with this fallback directory finds.
 async fn next_start(server: &Server, folder: &TempDir) -> Result<Option<u64>, BoxError> {
     let (server, path) = (server.clone(), folder.path().to_owned());
     let mut found = None;

@@ -1,4 +1,4 @@
-//! The file store: what is in the folder, and what becomes of damage.
+//! The file store: what is in the directory, and what becomes of damage.
 
 use std::fs;
 use std::path::Path;
@@ -189,7 +189,7 @@ async fn what_a_killed_save_leaves_is_no_obstacle() -> Result<(), BoxError> {
 }
 
 /// Files are written over, but never while a process reads them: not one who opened it while it was the
-/// present one, nor one who has given it another name.
+/// current one, nor one who has given it another name.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_file_is_used_again_when_no_process_has_it_open() -> Result<(), BoxError> {
@@ -226,7 +226,11 @@ async fn a_file_is_used_again_when_no_process_has_it_open() -> Result<(), BoxErr
     for _ in 0..4 {
         save().await?;
     }
-    assert_eq!(fs::read(file("backup"))?, copied, "a copy is nobody's room");
+    assert_eq!(
+        fs::read(file("backup"))?,
+        copied,
+        "a copy is never used again"
+    );
     store.close().await?;
     assert!(!file("importer.new").exists(), "tidied up");
     Ok(())
@@ -317,7 +321,7 @@ async fn what_is_no_folder_is_said() -> Result<(), BoxError> {
             .expect_err("it is a file")
             .to_string();
         assert!(error.contains(&path.display().to_string()), "{error}");
-        assert!(error.contains("make state folder"), "{error}");
+        assert!(error.contains("make state directory"), "{error}");
     }
     let store = FileStore::open(folder.path()).await?;
     for key in ["", &"ü".repeat(40)] {

@@ -1,4 +1,4 @@
-//! A disk that is full, and a folder that cannot be written to: the old state is intact, and the error says why.
+//! A disk that is full, and a directory that cannot be written to: the old state is intact, and the error says why.
 //!
 //! A small file system in memory stands in for the disk, mounted where only this test sees it.
 
@@ -14,7 +14,7 @@ use crate::conformance::cursor;
 const INSIDE: &str = "ADIEU_TEST_FULL_DISK";
 
 /// Runs this test again inside a mount namespace of its own, where `prepare` has been run as a shell command
-/// with the folder as `$1`. Says why not if that is not allowed here.
+/// with the directory as `$1`. Says why not if that is not allowed here.
 fn inside(test: &str, prepare: &str) -> Result<(), BoxError> {
     let folder = tempfile::TempDir::new()?;
     let unshare = |command: &str| {
@@ -119,9 +119,9 @@ async fn on_a_read_only_folder(folder: &Path) -> Result<(), BoxError> {
         .await
         .expect_err("it is read-only")
         .to_string();
-    assert!(error.contains("cannot write to state folder"), "{error}");
+    assert!(error.contains("cannot write to state directory"), "{error}");
     assert!(
-        error.contains("read-only file system; give another folder"),
+        error.contains("read-only file system; give another directory"),
         "{error}"
     );
     assert_eq!(std::fs::read(folder.join("importer.json"))?, before);

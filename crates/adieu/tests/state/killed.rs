@@ -13,7 +13,7 @@ use adieu::state::{FileStore, StoreHandle};
 
 use crate::conformance::Cursor;
 
-/// The folder, in the process that is to be killed.
+/// The directory, in the process that is to be killed.
 const INSIDE: &str = "ADIEU_TEST_SAVER";
 
 fn random(below: u64) -> u64 {
@@ -27,7 +27,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, BoxError>>) -> Result<T, Box
         .block_on(work)
 }
 
-/// Saves for ever. The values are of many sizes, so that a torn one would be seen as such.
+/// Saves forever. The values are of many sizes, so that a torn one would be seen as such.
 async fn save_for_ever(folder: &Path) -> Result<(), BoxError> {
     let store = StoreHandle::new(FileStore::open(folder).await?);
     let state = store.state::<Cursor>("cursor");

@@ -1,4 +1,4 @@
-//! The lock of a state folder: whose it is, what it may be, and that a folder has one owner whatever happens to the file.
+//! The lock of a state directory: whose it is, what it may be, and that a directory has one owner whatever happens to the file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{chown, symlink};
@@ -13,10 +13,10 @@ use crate::conformance::{Cursor, cursor};
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// Opens a folder whose `lock` is something else; gives the error with its cause.
+/// Opens a directory whose `lock` is something else; gives the error with its cause.
 async fn refused(folder: &Path) -> String {
     let opened = FileStore::open(folder).await;
-    let error = opened.expect_err("that is no lock of ours");
+    let error = opened.expect_err("that is not a lock of ours");
     let cause = std::error::Error::source(&error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())
 }
@@ -72,7 +72,7 @@ async fn a_pipe_or_a_folder_is_no_lock() -> Result<(), BoxError> {
         rustix::fs::Mode::from_raw_mode(0o600),
     )?;
     let error = refused(folder.path()).await;
-    assert!(error.contains("it is no regular file"), "{error}");
+    assert!(error.contains("it is not a regular file"), "{error}");
     fs::remove_file(&pipe)?;
     fs::create_dir(&pipe)?;
     refused(folder.path()).await;
@@ -91,7 +91,7 @@ async fn a_file_of_another_user_is_left_as_it_is() -> Result<(), BoxError> {
     let error = refused(folder.path()).await;
     assert!(error.contains("belongs to another user"), "{error}");
     assert_eq!(fs::read_to_string(&file)?, "1234");
-    // Root may look after the folder of another user, with that user's lock in it.
+    // Root may look after the directory of another user, with that user's lock in it.
     chown(folder.path(), Some(54_321), None)?;
     FileStore::open(folder.path()).await?;
     Ok(())
@@ -135,7 +135,7 @@ async fn is_waited_for(file: &File) -> Result<(), BoxError> {
     Err("no thread waits for that file".into())
 }
 
-/// The folder's own lock is not taken here, as by an earlier version, or where folders have none: the file was deleted
+/// The directory's own lock is not taken here, as by an earlier version, or where directories have none: the file was deleted
 /// while it was waited for, and a third process has locked a new one.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]

@@ -363,7 +363,7 @@ mod postgres {
         )
     }
 
-    /// `require` believes any server that answers, unless it is told who may sign.
+    /// `require` believes any server that answers, unless a setting says which CA may sign.
     #[cfg(feature = "tls")]
     #[tokio::test(flavor = "multi_thread")]
     async fn postgresql_knows_the_modes_that_others_know() -> Result<(), BoxError> {

@@ -1,4 +1,4 @@
-//! Workers: stopped at the marked place only, with everything that is done saved on the way out.
+//! Workers: stopped at the marked place only, with everything that is done saved before the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use adieu::{App, BoxError, Restart};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-/// What is in the folder when everything is over.
+/// What is in the directory when everything is over.
 async fn kept(folder: &TempDir) -> Result<Option<u64>, BoxError> {
     let store = StoreHandle::new(FileStore::open(folder.path()).await?);
     let found = store.state::<u64>("importer").load().await?;
@@ -240,7 +240,7 @@ async fn two_workers_with_one_cursor_do_not_mix() -> Result<(), BoxError> {
         .await;
     assert_eq!(report.exit_code(), 1, "{report}");
     assert!(
-        report.to_string().contains("saved by somebody else"),
+        report.to_string().contains("saved by another writer"),
         "{report}"
     );
     assert_eq!(kept(&folder).await?, Some(100));

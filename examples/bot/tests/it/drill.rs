@@ -16,7 +16,7 @@ use crate::bot::Bot;
 /// Of what the chat has written, so much is not answered yet.
 const AHEAD: usize = 40;
 
-/// Always has something for the bot to read, a few batches of it: what it is told while it is down it has to answer in
+/// Always has something for the bot to read, a few batches of it: what arrives while it is down it has to answer in
 /// the end. Gives the number of the last message.
 fn chat(api: &Api) -> impl FnOnce() -> usize {
     let (api, over) = (api.clone(), Arc::new(AtomicBool::new(false)));
@@ -48,7 +48,7 @@ async fn every_check_that_applies_passes_and_no_message_is_lost() {
     } else {
         (Level::Default, 8)
     };
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     api.batch(10);
     let quiet = chat(&api);
     let folder = state.path().to_str().expect("a plain name");

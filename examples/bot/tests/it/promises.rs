@@ -15,17 +15,17 @@ fn numbers(count: usize) -> Vec<String> {
 
 #[test]
 fn a_poll_that_waits_does_not_hold_the_stop() {
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     let bot = Bot::start(&api.url, state.path());
     api.until_polls(1);
-    // The poll would last for ever.
+    // The poll would last forever.
     bot.stop();
     assert_eq!(api.echoes(), [""; 0]);
 }
 
 #[test]
 fn what_was_fetched_is_answered_before_the_end_and_the_offset_is_kept() {
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     for text in numbers(5) {
         api.write(text);
     }
@@ -52,7 +52,7 @@ fn what_was_fetched_is_answered_before_the_end_and_the_offset_is_kept() {
 fn restarts_lose_nothing_and_repeat_nothing() {
     let proving = std::env::var_os("ADIEU_PROVE").is_some();
     let (stops, each) = if proving { (300, 7) } else { (12, 7) };
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     api.batch(3);
     for text in numbers(stops * each) {
         api.write(text);
@@ -75,7 +75,7 @@ fn restarts_lose_nothing_and_repeat_nothing() {
 fn a_kill_repeats_at_most_the_message_in_progress() {
     let proving = std::env::var_os("ADIEU_PROVE").is_some();
     let (kills, each) = if proving { (200, 5) } else { (8, 5) };
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     for text in numbers(kills * each) {
         api.write(text);
     }
@@ -100,7 +100,7 @@ fn a_kill_repeats_at_most_the_message_in_progress() {
 
 #[test]
 fn an_api_in_trouble_is_asked_again_and_no_message_suffers() {
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     let patience = json!({"ok": false, "error_code": 429, "description": "Too Many Requests: retry after 1",
         "parameters": {"retry_after": 1}});
     api.mishap("getUpdates", 502, json!("bad gateway"));
@@ -135,7 +135,7 @@ fn an_api_in_trouble_is_asked_again_and_no_message_suffers() {
 
 #[test]
 fn an_api_that_is_away_is_no_spin_and_no_leak() {
-    let state = TempDir::new().expect("a folder");
+    let state = TempDir::new().expect("a directory");
     let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = probe.local_addr().expect("an address");
     drop(probe);
@@ -148,7 +148,7 @@ fn an_api_that_is_away_is_no_spin_and_no_leak() {
 
 #[test]
 fn what_cannot_work_is_said() {
-    let (api, state) = (Api::start(), TempDir::new().expect("a folder"));
+    let (api, state) = (Api::start(), TempDir::new().expect("a directory"));
     let wrong = api.url.replace(TOKEN, "999:another-secret");
     let (status, log) = Bot::start(&wrong, state.path()).end();
     assert_eq!(status.code(), Some(1), "{log}");

@@ -18,7 +18,7 @@ async fn read_line(client: &mut Connection) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// Everything up to the end, which is in order: over TLS with its last word.
+/// Everything up to the end, which is in order: over TLS with its close_notify.
 async fn rest_of(mut client: Connection) -> String {
     let mut rest = String::new();
     let read = timeout(PATIENCE, client.read_to_string(&mut rest)).await;
@@ -80,7 +80,7 @@ async fn one_client_too_many_waits_for_a_place() {
     }
     let mut third = server.target.connect().await.unwrap();
     third.write_all(b"three\n").await.unwrap();
-    // The others are served meanwhile, and nobody is closed for the third: a client that listens is not idle.
+    // The others are served meanwhile, and none is closed for the third: a client that listens is not idle.
     for _ in 0..100 {
         first.write_all(b"more\n").await.unwrap();
         assert_eq!(read_line(&mut first).await, "Echo: more\r\n");

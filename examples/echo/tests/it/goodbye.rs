@@ -97,7 +97,7 @@ async fn a_client_that_never_pauses_is_not_read_for_ever() {
     reading.await.unwrap();
 }
 
-/// It hears nothing, and holds nobody.
+/// It gets nothing, and does not hold the exit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_is_not_waited_for() {
     let mut server = Server::start().await;
@@ -162,7 +162,7 @@ async fn last_moment() -> adieu::Report {
         app.tcp(listener, move |conn: adieu::net::Conn| {
             let handle = handle.clone();
             async move {
-                handle.stop("somebody is here");
+                handle.stop("a client is here");
                 conn.stop().requested().await;
                 if let Some(end) = conn.stop().deadline() {
                     sleep_until(end - Duration::from_millis(150)).await;

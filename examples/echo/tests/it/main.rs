@@ -1,4 +1,4 @@
-//! The echo server is stopped: every line is acknowledged or never read, and everybody hears the goodbye.
+//! The echo server is stopped: every line is acknowledged or never read, and every client gets the goodbye.
 
 mod bounds;
 mod goodbye;

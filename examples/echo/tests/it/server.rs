@@ -28,7 +28,7 @@ impl Server {
     pub(crate) async fn with(tls: bool, more: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| directory.path().join(name));
-        // A build for debugging on a busy machine is slow; what counts here is that everybody is seen off.
+        // A build for debugging on a busy machine is slow; what counts here is that every client is answered.
         let mut flags = vec!["--listen", "127.0.0.1:0", "--grace", "60s"];
         flags.extend(more);
         let root = tls.then(|| {

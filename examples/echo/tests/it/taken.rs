@@ -15,12 +15,12 @@ fn said(address: SocketAddr) -> String {
     String::from_utf8_lossy(&second.stderr).into_owned()
 }
 
-/// One port on two addresses of the machine, each with somebody else behind it.
+/// One port on two addresses of the machine, each with another process behind it.
 #[tokio::test]
 async fn the_holder_of_the_address_is_named_and_not_its_neighbour() {
     let mut server = Server::start().await;
     let neighbour = SocketAddr::from(([127, 0, 0, 2], server.address.port()));
-    let _ours = TcpListener::bind(neighbour).expect("nobody else is there");
+    let _ours = TcpListener::bind(neighbour).expect("no other process is there");
     for (address, pid) in [
         (server.address, server.subject.pid().to_string()),
         (neighbour, std::process::id().to_string()),

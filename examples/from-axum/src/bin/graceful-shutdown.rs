@@ -1,4 +1,4 @@
-//! Slow requests are answered when the program is told to stop; one that never ends has a time-out of its own.
+//! Slow requests are answered when the stop signal comes; one that never ends has a timeout of its own.
 
 use std::time::Duration;
 

@@ -24,10 +24,10 @@ fn a_database_in_memory_has_what_was_written() {
     assert_eq!(shop.closed(asked).status.code(), Some(0));
 }
 
-/// Nobody waits for a server that refuses, and what it said is not hidden behind a pool.
+/// The start does not wait for a server that refuses, and what it said is not hidden behind a pool.
 #[test]
 fn a_server_that_is_not_there_is_named_with_the_cause_at_once() {
-    // Nobody listens on the first port.
+    // No process listens on the first port.
     let begun = Instant::now();
     let end = command("postgres://shop:secret@127.0.0.1:1/orders")
         .output()

@@ -1,4 +1,4 @@
-//! The same on PostgreSQL, where there is one to start.
+//! The tests of the shop on PostgreSQL, where there is one to start.
 
 use std::ffi::OsStr;
 use std::net::TcpListener;

@@ -135,7 +135,7 @@ impl Shop {
         Instant::now()
     }
 
-    /// Waits for the end of a shop that was told to stop at this time.
+    /// Waits for the end of a shop whose stop was requested at this time.
     #[track_caller]
     pub(crate) fn closed(mut self, asked: Instant) -> Closed {
         let mut ended = None;

@@ -37,7 +37,7 @@ fn the_client_outlives_the_requests() {
     shop.wait_for("writing order 1");
     let asked = shop.terminate();
     shop.wait_for("phase drain");
-    let (mut told, _) = warehouse.accept().expect("somebody tells");
+    let (mut told, _) = warehouse.accept().expect("a message comes");
     let mut text = Vec::new();
     while !text.ends_with(b"}") {
         let mut some = [0; 512];
@@ -54,7 +54,7 @@ fn the_client_outlives_the_requests() {
     assert_eq!(closed.status.code(), Some(0), "{closed:#?}");
 }
 
-/// Connections that nobody gives back use up the pool: the check says so, liveness does not.
+/// Connections that handlers never give back use up the pool: the check says so, liveness does not.
 #[test]
 fn an_exhausted_pool_is_not_ready_and_still_live() {
     let (_directory, url) = sqlite();

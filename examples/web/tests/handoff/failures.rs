@@ -28,7 +28,7 @@ fn is_gone(pid: u32) -> bool {
 #[test]
 fn a_start_up_that_hangs_is_ended() {
     let mut web = Lineage::start("127.0.0.1:0", &["--handoff-timeout", "300ms"]);
-    // One that knows nothing of us, one whose set-up does not return, one that cannot be asked to end.
+    // One that knows nothing of us, one whose setup does not return, one that cannot be asked to end.
     for script in [
         "exec sleep 600",
         r#"exec "$WEB" --warm-up 1h "$@""#,
@@ -146,7 +146,7 @@ fn a_stop_does_not_keep_the_new_process_until_its_end() {
         assert!(begun.elapsed() < PATIENCE, "it lives on");
         thread::yield_now();
     }
-    // The old one waits for us, and for nobody else.
+    // The old one waits for us, and for no other process.
     upload.write_all(b"ab").expect("it still reads");
     let mut text = String::new();
     answer.read_to_string(&mut text).expect("an answer");
@@ -161,6 +161,6 @@ fn a_second_one_is_refused_while_the_first_is_under_way() {
     web.next_is("exec sleep 600");
     begun(&mut web);
     web.signal(web.pid(), Signal::USR2);
-    assert_eq!(web.wait_for("no hand-off: "), "one is under way already");
+    assert_eq!(web.wait_for("no hand-off: "), "one is in progress already");
     assert_eq!(web.stop(), Some(0));
 }

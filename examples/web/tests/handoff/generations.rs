@@ -1,4 +1,4 @@
-//! SIGUSR2 under load: the new process takes over, and nobody notices.
+//! SIGUSR2 under load: the new process takes over, and no client notices.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -75,7 +75,7 @@ async fn no_client_notices(mode: Mode, hand_offs: usize) {
     let notes = web.last_report()["parts"][0]["notes"].to_string();
     assert!(notes.contains("listener handed over by process"), "{notes}");
     assert!(
-        notes.contains("listener cloaked, queue emptied, closed"),
+        notes.contains("accept queue drained, listener closed"),
         "the last one closes it: {notes}"
     );
 }
@@ -133,7 +133,7 @@ fn a_socket_file_goes_with_the_service_and_not_with_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("web.sock");
     let ask = || {
-        let mut stream = UnixStream::connect(&path).expect("somebody listens");
+        let mut stream = UnixStream::connect(&path).expect("a process listens");
         stream
             .write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
             .expect("it reads");

@@ -1,4 +1,4 @@
-//! Listeners from whoever started the process, by systemd's protocol.
+//! Listeners from the parent process, by systemd's protocol.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -107,7 +107,7 @@ fn a_listener_by_its_name_is_served_and_left_to_its_holder() {
         "{report:#}"
     );
     assert!(
-        notes(&report).contains("to whoever started us"),
+        notes(&report).contains("to the parent process"),
         "{report:#}"
     );
     let log = String::from_utf8_lossy(&output.stderr);

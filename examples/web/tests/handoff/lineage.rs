@@ -124,7 +124,7 @@ impl Lineage {
         }
     }
 
-    /// Whoever was started is killed if the test fails.
+    /// Processes that were started are killed if the test fails.
     fn remember(&mut self, line: &str) {
         let begun = line.split_once("handing over to process ");
         let pid: Option<u32> = begun.and_then(|(_, rest)| rest.split(':').next()?.parse().ok());
@@ -148,14 +148,14 @@ impl Lineage {
         Some((status, text.split_once("\r\n\r\n")?.1.to_owned()))
     }
 
-    /// The report so far of whoever serves.
+    /// The report so far of the process that serves.
     #[track_caller]
     pub(crate) fn report(&self) -> Value {
         let (_, text) = self.ask("/report").expect("an answer");
         serde_json::from_str(&text).expect("the report is JSON")
     }
 
-    /// How whoever serves says it is.
+    /// The health of the process that serves.
     #[track_caller]
     pub(crate) fn health(&self) -> Value {
         let (_, text) = self.ask("/health").expect("an answer");
@@ -249,7 +249,7 @@ impl Lineage {
             let here = columns[1].ends_with(&format!(":{port:04X}")) && columns[3] == "0A";
             here.then(|| format!("socket:[{}]", columns[9]))
         });
-        let inode = inode.expect("somebody listens");
+        let inode = inode.expect("a process listens");
         processes()
             .filter(|pid| links(*pid).contains(&inode))
             .collect()
@@ -285,7 +285,7 @@ impl Drop for Lineage {
             .started
             .iter()
             .chain(self.pids.iter().map(|(pid, _)| pid));
-        // One that has ended is a child of ours as long as nobody has waited for it, and its number its own.
+        // One that has ended is a child of ours as long as it is not waited for, and its number its own.
         for pid in all.filter(|pid| !waited(**pid) && is_child(**pid)) {
             let _ = kill_process(as_pid(*pid), Signal::KILL);
         }

@@ -1,4 +1,4 @@
-//! Listeners that come from elsewhere: from whoever started the process, and from the process before it.
+//! Listeners that come from elsewhere: from the parent process, and from the process before it.
 #![cfg(target_os = "linux")]
 
 mod failures;

@@ -1,4 +1,4 @@
-//! What systemd hears of a hand-off, and of a reload.
+//! Notifications to systemd in a hand-off, and in a reload.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -19,7 +19,7 @@ fn hear(socket: &UnixDatagram) -> String {
 fn manager(directory: &TempDir) -> (UnixDatagram, String) {
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     (socket, path.display().to_string())
 }
 

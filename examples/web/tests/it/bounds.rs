@@ -1,4 +1,4 @@
-//! Nobody holds the drain, however short it is, and nobody who goes is without a name.
+//! No client holds the drain, however short it is, and every client that is cut has a line in the report.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -76,7 +76,7 @@ fn a_request_whose_client_has_reset_does_not_hold_the_stop() {
     let [mut before, mut after] = [(); 2].map(|()| live.connect(Over::Http1));
     for client in [&mut before, &mut after] {
         client.ask("/hang");
-        enters.recv().expect("it is under way");
+        enters.recv().expect("it is in flight");
     }
     before.reset();
     live.stop_and_be_refused();
@@ -91,7 +91,7 @@ fn a_request_whose_client_has_closed_has_a_bound() {
     let mut live = Own::new(router(entered)).start();
     let mut client = live.connect(Over::Http1);
     client.ask("/hang");
-    enters.recv().expect("it is under way");
+    enters.recv().expect("it is in flight");
     let peer = peer(&client);
     drop(client);
     live.stop();

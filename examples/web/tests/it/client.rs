@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes it is told to, over plain TCP or TLS.
+//! A client that sends exactly the given bytes, over plain TCP or TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -92,7 +92,7 @@ impl Client {
     ) -> Self {
         socket
             .set_read_timeout(Some(PATIENCE))
-            .expect("a time-out can be set");
+            .expect("a timeout can be set");
         socket.set_nodelay(true).expect("no delay can be set");
         let own = socket.try_clone().expect("a socket can be shared");
         let stream: Box<dyn Bytes> = match certificate.filter(|_| over.is_tls()) {
@@ -155,7 +155,7 @@ impl Client {
             {
                 panic!("nothing came for {PATIENCE:?}, not even the end")
             }
-            // TLS without a last word: the connection was cut.
+            // TLS without close_notify: the connection was cut.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             read => read?,
         };

@@ -116,7 +116,7 @@ async fn a_stream_that_crosses_the_cut_may_be_sent_again() {
     network.sent.recv().await.expect("it is sent");
     network.thaw.send(()).expect("the network runs");
 
-    let error = answer.await.expect_err("nobody is there");
+    let error = answer.await.expect_err("no process is there");
     assert!(error.is_remote() && error.is_go_away(), "{error:?}");
     assert_eq!(error.reason(), Some(Reason::NO_ERROR));
     live.finish().exits(0).within_ms(1_500);

@@ -55,7 +55,7 @@ fn half_heads_do_not_lock_others_out() {
     let mut client = live.connect(Over::Http1);
     // Long before the time of those heads is over, which is 30 s.
     let early = Some(Duration::from_secs(15));
-    client.socket.set_read_timeout(early).expect("a time-out");
+    client.socket.set_read_timeout(early).expect("a timeout");
     assert_eq!(client.get("/").status(), 200);
     live.stop();
     live.finish().exits(0).loses_nothing();

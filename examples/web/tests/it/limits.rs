@@ -172,7 +172,7 @@ fn a_head_too_large_is_answered_with_431() {
     ends_clean(live);
 }
 
-/// Everybody has a request under way: nobody is closed for it.
+/// Every connection has a request in flight: none is closed for it.
 #[test]
 fn one_client_too_many_waits_for_a_place() {
     let mut live = with(|limits| limits.connections = 2);
@@ -200,7 +200,7 @@ fn one_client_too_many_waits_for_a_place() {
         .notes_that(&["all connections allowed were taken 1 time"]);
 }
 
-/// Whoever has been idle for the longest goes, and knows that it may come again.
+/// The connection that has been idle for the longest is closed, and its client may connect again.
 #[test]
 fn the_longest_idle_makes_room_for_the_next() {
     let live = with(|limits| limits.connections = 2);
@@ -218,11 +218,11 @@ fn the_longest_idle_makes_room_for_the_next() {
     ends_clean(live);
 }
 
-/// Nobody is idle when it comes: the next one to be makes room.
+/// No connection is idle when it comes: the next one to be makes room.
 #[test]
 fn a_connection_that_becomes_idle_makes_room() {
     let live = with(|limits| limits.connections = 1);
-    // One that is gone again at once is in nobody's way.
+    // One that is gone again at once takes no place.
     drop(live.connect(Over::Http1));
     let mut busy = live.connect(Over::Http1);
     busy.send("POST /upload HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nha");

@@ -1,4 +1,4 @@
-//! The listener goes away: nobody is accepted and then left alone.
+//! The listener is closed: no connection is accepted and then dropped.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::client::Over;
 use crate::live::PATIENCE;
 use crate::web::Web;
 
-/// A slow request keeps the service draining. Whoever connects meanwhile is served or refused.
+/// A slow request keeps the service draining. A client that connects meanwhile is served or refused.
 #[test]
 fn a_new_connection_is_served_or_refused_and_never_left_alone() {
     let mut live = Web::new().start();
@@ -34,7 +34,7 @@ fn a_new_connection_is_served_or_refused_and_never_left_alone() {
     }
     // Those who got in before hear something, and at the latest when the linger is over.
     for mut socket in accepted {
-        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut text = String::new();
         socket.read_to_string(&mut text).expect("an orderly end");
         assert!(text.starts_with("HTTP/1.1 408 "), "{text:?}");
@@ -45,16 +45,16 @@ fn a_new_connection_is_served_or_refused_and_never_left_alone() {
         .within_ms(1_500)
         .loses_nothing()
         .closes_no_other_connection()
-        .notes_that(&["listener cloaked, queue emptied, closed"]);
+        .notes_that(&["new connections refused, accept queue drained, listener closed"]);
 }
 
-/// All whom it has descriptors for have a request under way.
+/// All connections that it has descriptors for have a request in flight.
 #[test]
 fn without_descriptors_it_neither_spins_nor_stops() {
     let mut live = Web::new().descriptors(64).start();
     let mut first = live.connect(Over::Http1);
     assert_eq!(first.get("/").status(), 200);
-    // Under way, so that it is not idle and its place is not given to another.
+    // With a request in flight, so that it is not idle and its place is not given to another.
     first.ask("/sse").until("tick 0");
     // The kernel takes them all; the service has no room for the last ones.
     let ask = |_| {
@@ -67,7 +67,7 @@ fn without_descriptors_it_neither_spins_nor_stops() {
     last.ask("/");
     let waits = |seconds| {
         let time = Some(Duration::from_secs(seconds));
-        last.socket.set_read_timeout(time).expect("a time-out");
+        last.socket.set_read_timeout(time).expect("a timeout");
         let heard = last.socket.peek(&mut [0]);
         assert!(heard.is_err(), "served without a descriptor");
     };
@@ -82,7 +82,7 @@ fn without_descriptors_it_neither_spins_nor_stops() {
     crowd.into_iter().for_each(crate::client::Client::reset);
     last.socket
         .set_read_timeout(Some(PATIENCE))
-        .expect("a time-out");
+        .expect("a timeout");
     assert_eq!(last.answer().status(), 200);
     live.stop();
     live.finish()
@@ -92,7 +92,7 @@ fn without_descriptors_it_neither_spins_nor_stops() {
         .notes_that(&["short of descriptors "]);
 }
 
-/// Else whoever looks after it would take it for dead. The accept loop of the service is always ready to take a
+/// Otherwise a liveness probe would take it for dead. The accept loop of the service is always ready to take a
 /// descriptor that is free, and must get none of the admin port's.
 #[test]
 fn without_descriptors_it_says_how_it_is() {
@@ -102,7 +102,7 @@ fn without_descriptors_it_says_how_it_is() {
     let mut live = web.admin(&format!("unix:{}", admin.display())).start();
     let connect = || {
         let stream = UnixStream::connect(&admin).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream
     };
     let answer = |mut stream: UnixStream, probe: &str| {
@@ -147,7 +147,7 @@ fn without_descriptors_it_says_how_it_is() {
     live.finish().exits(0);
 }
 
-/// Each that ends makes room for one in the queue, and then there is none left again: that is no news.
+/// Each that ends makes room for one in the queue, and then there is none left again, which is not logged again.
 #[test]
 fn one_shortage_is_told_of_once() {
     let mut live = Web::new().descriptors(64).start();
@@ -167,7 +167,7 @@ fn one_shortage_is_told_of_once() {
         .notes_that(&["short of descriptors 1 time:"]);
 }
 
-/// Whoever has nothing under way makes room for those in the queue, whose requests would be lost with it.
+/// Connections without a request in flight make room for those in the queue, whose requests would be lost with it.
 #[test]
 fn the_queue_is_served_also_without_descriptors() {
     let mut live = Web::new().descriptors(64).start();
@@ -263,8 +263,7 @@ fn where_a_listener_cannot_be_hidden_its_queue_is_emptied() {
         );
     }
     assert_eq!(busy.answer().status(), 200);
-    live.finish()
-        .exits(0)
-        .loses_nothing()
-        .notes_that(&["listener's queue emptied, closed (this system cannot cloak it)"]);
+    live.finish().exits(0).loses_nothing().notes_that(&[
+        "accept queue drained, listener closed (this system cannot refuse new connections first)",
+    ]);
 }

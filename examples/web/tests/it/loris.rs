@@ -22,7 +22,7 @@ async fn echo(body: Body) -> Body {
     body
 }
 
-/// The same, in the words of gRPC.
+/// A slow client of gRPC.
 async fn call(body: Body) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/grpc")], body)
 }

@@ -1,4 +1,4 @@
-//! Each kind of connection ends well and on time. Real processes where `example-web` has the route, a service in
+//! Each kind of connection ends without loss and on time. Real processes where `example-web` has the route, a service in
 //! this process where a test needs handlers of its own.
 
 mod client;

@@ -1,4 +1,4 @@
-//! What a client is told while the service goes away.
+//! What a client gets while the service shuts down.
 
 use crate::client::{Over, each};
 use crate::h2::{H2, NO_LIMIT};
@@ -76,7 +76,7 @@ fn a_lame_duck_serves_every_client_and_sends_it_elsewhere() {
         let mut old = live.connect(over);
         assert!(!old.get("/").closes());
         live.stop();
-        // Goes on until it is told to go away: from then on the stop is announced.
+        // Goes on until the server says `Connection: close`: from then on the stop is announced.
         while !live.connect(over).get("/").closes() {}
         for _ in 0..3 {
             let answer = live.connect(over).get("/");
@@ -103,7 +103,7 @@ fn a_lame_duck_serves_new_http2_clients_before_it_sends_them_elsewhere() {
         old.expect("the announcement", |frame| {
             frame.last_stream() == Some(NO_LIMIT)
         });
-        // Whoever goes on all the same is served.
+        // A client that goes on all the same is served.
         for stream in [3, 5] {
             old.ask(stream, "/", true);
             assert_eq!(old.answer(stream), "hello\n");
@@ -139,7 +139,7 @@ fn a_lame_duck_sends_an_http2_client_elsewhere_that_has_not_asked() {
     live.finish().exits(0).loses_nothing();
 }
 
-/// One that has asked to keep the connection is told that it goes, and not both.
+/// One that has asked to keep the connection gets `Connection: close`, and not both.
 #[test]
 fn an_old_client_is_told_to_close_and_nothing_else() {
     let mut live = Web::new().start();

@@ -18,7 +18,7 @@ struct Row {
     play: fn(&mut Live, Over),
     /// The documented bound, in milliseconds.
     bound: u64,
-    /// Words of a note in the report; none if nobody had to be closed.
+    /// Words of a note in the report; none if no connection had to be closed.
     note: &'static [&'static str],
 }
 
@@ -83,14 +83,14 @@ fn every_state_ends_well_and_on_time() {
                         ),
                         Err(_) => failed
                             .lock()
-                            .expect("nobody panics with it")
+                            .expect("no thread panics with it")
                             .push(format!("{} over {over:?}", row.state)),
                     }
                 }
             });
         }
     });
-    let failed = failed.into_inner().expect("nobody panics with it");
+    let failed = failed.into_inner().expect("no thread panics with it");
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
@@ -103,7 +103,7 @@ fn run(row: &Row, over: Over) -> Duration {
         [] => ended.closes_no_other_connection(),
         words => ended.notes_that(words),
     };
-    ended.notes_that(&["listener cloaked"]);
+    ended.notes_that(&["new connections refused"]);
     ended.took
 }
 
@@ -213,7 +213,7 @@ fn pipelined(live: &mut Live, over: Over) {
         bodies,
         ["slept 300 ms\n", "hello\n", "slept 100 ms\n", "hello\n"]
     );
-    // Whether the last answer could know that it is the last decides on the last word.
+    // Whether the last answer could know that it is the last decides on the last bytes.
     client.rest_of_it();
 }
 

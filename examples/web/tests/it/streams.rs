@@ -39,7 +39,7 @@ async fn firehose() -> impl IntoResponse {
     Sse::new(stream::repeat_with(tick))
 }
 
-/// One chunk, and then nothing for ever; not a stream of events.
+/// One chunk, and then nothing forever; not a stream of events.
 async fn drip() -> Body {
     Body::from_stream(
         stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"drop"))]).chain(stream::pending()),

@@ -1,4 +1,4 @@
-//! Ctrl-C in a terminal: nobody who presses it wants to wait for clients.
+//! Ctrl-C in a terminal: its user does not want to wait for clients.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -47,7 +47,7 @@ fn control_c_in_a_terminal_ends_without_the_linger() {
     assert!(drain < 500.0, "{drain} ms: {ended:?}");
 }
 
-/// The same without a terminal is a stop like any other.
+/// Without a terminal SIGINT is a stop like any other.
 #[test]
 fn an_interrupt_from_elsewhere_lingers() {
     let mut live = Web::new().start_with(Signal::INT);

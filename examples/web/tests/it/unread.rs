@@ -1,4 +1,4 @@
-//! Nobody has to read what it prints.
+//! Its output may have no reader.
 
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -61,7 +61,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// It has something to say of the shortage, and goes on with its work whoever hears it.
+/// It has something to say of the shortage, and goes on with its work, read or not.
 #[test]
 fn a_log_that_takes_no_line_does_not_hold_the_stop() {
     let (reader, writer) = full_pipe();

@@ -57,7 +57,7 @@ async fn chatty(upgrade: WebSocketUpgrade) -> Response {
     })
 }
 
-/// Some other protocol: says hello, and waits for ever.
+/// Some other protocol: says hello, and waits forever.
 async fn other(mut request: Request) -> Response {
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -121,7 +121,7 @@ fn a_handler_that_neither_reads_nor_writes_does_not_hold_the_stop_nor_hide_it() 
     });
 }
 
-/// At the end of the drain nobody has had the time to say goodbye: the close is the last thing on the line.
+/// At the end of the drain the handler has had no time for a goodbye: the close is the last thing on the line.
 #[test]
 fn a_websocket_cut_at_the_end_of_the_drain_is_told_so() {
     each(EACH, |over| {

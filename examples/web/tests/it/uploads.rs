@@ -14,7 +14,7 @@ fn uploads() -> [String; 2] {
     ]
 }
 
-/// As long as nobody says so, a client sends its next request on the same connection, and it is lost.
+/// Without `Connection: close`, a client sends its next request on the same connection, and it is lost.
 #[test]
 fn a_client_that_has_sent_a_body_is_told_to_go_elsewhere() {
     each([Over::Http1, Over::Http1Tls], |over| {

@@ -163,7 +163,7 @@ impl Web {
             .expect("an address is printed");
         let (gone_to, gone) = mpsc::channel();
         thread::spawn(move || {
-            // Without reaping it: as long as nobody has, its number is its own and can be killed.
+            // Without reaping it: until then its number is its own and can be killed.
             let _ = process::waitid(
                 WaitId::Pid(pid),
                 WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,

@@ -31,7 +31,7 @@ async fn every_connection_in_the_accept_queue_is_answered() {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        // Those answered before the signal was heard are told later that it is over.
+        // Those answered before the signal was heard see later that it is over.
         let (_, rest) = answer.split_once("\r\n\r\nhello\n").expect(&answer);
         assert!(
             rest.is_empty() || rest.starts_with("HTTP/1.1 408 "),

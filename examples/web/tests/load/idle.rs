@@ -1,4 +1,4 @@
-//! Thousands of connections with nothing under way.
+//! Thousands of idle connections.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn thousands_of_idle_clients_are_sent_home_politely() {
     if count < WANTED {
         println!("only {count} clients: the limit of open files allows no more");
     }
-    // A build for debugging on a busy machine is slow; what counts here is that everybody is seen off.
+    // A build for debugging on a busy machine is slow; what counts here is that every client is answered.
     let mut server = Server::start(false, &["--grace", "60s"]).await;
     let mut clients = JoinSet::new();
     let mut greeted = Vec::new();
@@ -57,7 +57,7 @@ async fn thousands_of_idle_clients_are_sent_home_politely() {
         });
     }
     while let Some(last) = clients.join_next().await {
-        let last = last.unwrap().expect("nobody is reset");
+        let last = last.unwrap().expect("no connection is reset");
         assert!(
             last.is_empty() || last.starts_with("HTTP/1.1 408 "),
             "{last}"

@@ -1,4 +1,4 @@
-//! Connections that last, stopped while others are under load: each is told, and nothing of it is lost.
+//! Connections that last, stopped while others are under load: each gets its close, and nothing of it is lost.
 
 use adieu_load::{Connection, Load, Mode, Target};
 use adieu_testkit::iterations;

@@ -83,7 +83,7 @@ async fn inside_a_network_with_slow_handshakes() {
     let mut server = Server::listening_on(&listen, false, &[]).await;
     let far = SocketAddr::new(IpAddr::V4(DelayNetwork::FAR), server.address.port());
     let mut client = TcpStream::connect(far).await.expect("it listens");
-    // The client has a connection; the server hears of it after the stop.
+    // The client has a connection; the server sees it after the stop.
     server.subject.terminate().expect("it runs");
     client
         .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -1,5 +1,5 @@
 //! Handed over to the next version again and again, under work: that one begins when the one before has let go of the
-//! folder, and goes on with the very next batch.
+//! directory, and goes on with the very next batch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::child::{Worker, kept, number};
 
-/// The process that has the folder is not our child but the child of one that was: it is ended by its own number.
+/// The process that has the directory is not our child but the child of one that was: it is ended by its own number.
 struct Last(PathBuf);
 
 impl Last {
@@ -35,7 +35,7 @@ fn no_batch_is_lost_or_done_twice_over_hand_offs() {
         Some(_) => 200,
         None => 5,
     };
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let worker = Worker::start(folder.path(), &["--batch-ms", "5", "--wait", "60s"]);
     let last = Last(folder.path().to_owned());
     assert_eq!(worker.number("resumed"), 0);

@@ -1,4 +1,4 @@
-//! Killed at random instants, again and again: the numbers go on without a gap, and nothing that was acknowledged
+//! Killed at random instants, again and again: the numbers go on with none left out, and nothing that was acknowledged
 //! is done again.
 
 use std::hash::{BuildHasher, RandomState};
@@ -21,7 +21,7 @@ fn killed_at_any_instant_it_goes_on_where_it_was() {
     } else {
         40
     };
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let (mut acknowledged, mut unheard) = (0, 0);
     for _ in 0..kills {
         let worker = Worker::start(folder.path(), &["--batch-ms", "0"]);
@@ -51,7 +51,7 @@ fn killed_at_any_instant_it_goes_on_where_it_was() {
     }
     println!("{kills} kills, {acknowledged} batches, {unheard} saved without their line");
     let damaged = std::fs::read_dir(folder.path())
-        .expect("the folder")
+        .expect("the directory")
         .flatten();
     let mut damaged = damaged.filter(|file| file.file_name().to_string_lossy().contains("corrupt"));
     assert!(

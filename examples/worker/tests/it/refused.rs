@@ -1,4 +1,4 @@
-//! Wrong folders, wrong words, wrong files: said clearly, with an exit code of its own, and nothing is changed.
+//! Wrong directories, wrong words, wrong files: said clearly, with an exit code of its own, and nothing is changed.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::child::{Worker, kept};
 
 #[test]
 fn a_second_worker_is_told_who_the_first_is() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let first = Worker::start(folder.path(), &["--batch-ms", "10"]);
     first.number("resumed");
     let second = Worker::start(folder.path(), &[]).gone();
@@ -18,7 +18,7 @@ fn a_second_worker_is_told_who_the_first_is() {
     let said = format!("is in use by process {}", pid.trim());
     assert!(second.log.contains(&said), "{}", second.log);
     assert!(second.lines.is_empty());
-    // The first one is not disturbed, and the folder is free when it is gone, however it went.
+    // The first one is not disturbed, and the directory is free when it is gone, however it went.
     first.number("processed");
     first.signal(Signal::KILL);
     first.gone();
@@ -27,13 +27,13 @@ fn a_second_worker_is_told_who_the_first_is() {
 
 #[test]
 fn a_folder_that_is_none_is_refused() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let file = folder.path().join("file");
     fs::write(&file, "").expect("a file");
     let gone = Worker::start(&file, &[]).gone();
     assert_eq!(gone.status.code(), Some(1), "{}", gone.log);
     assert!(
-        gone.log.contains("cannot make state folder"),
+        gone.log.contains("cannot make state directory"),
         "{}",
         gone.log
     );
@@ -48,7 +48,7 @@ fn a_folder_that_is_none_is_refused() {
 
 #[test]
 fn a_damaged_state_is_set_aside_and_the_one_before_is_used() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let worker = Worker::start(folder.path(), &["--batch-ms", "1"]);
     worker.number("resumed");
     for _ in 0..3 {
@@ -71,7 +71,7 @@ fn a_damaged_state_is_set_aside_and_the_one_before_is_used() {
 
 #[test]
 fn a_state_from_the_future_is_left_alone() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let newer = r#"{"adieu":1,"key":"importer","version":9,"format":2,"value":{"cursor":"x"}}"#;
     let file = folder.path().join("importer.json");
     fs::write(&file, newer).expect("a file");

@@ -7,7 +7,7 @@ use crate::child::{Worker, kept, number};
 
 #[test]
 fn a_batch_that_was_begun_is_finished() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let mut last = 0;
     for _ in 0..3 {
         let worker = Worker::start(folder.path(), &["--batch-ms", "50"]);
@@ -28,7 +28,7 @@ fn a_batch_that_was_begun_is_finished() {
 
 #[test]
 fn a_batch_longer_than_the_grace_is_cancelled_and_done_again() {
-    let folder = TempDir::new().expect("a folder");
+    let folder = TempDir::new().expect("a directory");
     let words = ["--batch-ms", "600000", "--grace", "300ms"];
     let mut worker = Worker::logging("debug", folder.path(), &words);
     assert_eq!(worker.number("resumed"), 0);

@@ -59,7 +59,7 @@ const DATABASE: Leaf = leaf(
 const INPUT: Leaf = leaf(rule::BLOCKING_INPUT, "move it into `asyncio.to_thread`");
 const LOCK: Leaf = wait(
     rule::BLOCKING_LOCK,
-    "use the asyncio counterpart, or a zero time-out",
+    "use the asyncio counterpart, or a zero timeout",
 );
 /// Not a real method: a `with` block that awaits while it holds the lock.
 const HELD: Leaf = leaf(
@@ -78,7 +78,7 @@ const RESULT: Leaf = wait(
     rule::BLOCKING_RESULT,
     "await `asyncio.wrap_future(future)` instead",
 );
-/// A look-up of numbers alone asks no server.
+/// A lookup of numbers alone asks no server.
 const LOOK_UP: Leaf = wait(rule::BLOCKING_NETWORK, NETWORK.instead);
 const NETWORK: Leaf = leaf(
     rule::BLOCKING_NETWORK,

@@ -153,7 +153,7 @@ fn raises(body: &[Stmt]) -> bool {
     found
 }
 
-/// `except BaseException as error` whose error is stored or passed on is no loss.
+/// `except BaseException as error` whose error is stored or passed on loses nothing.
 fn uses_error(handler: &ExceptHandlerExceptHandler) -> bool {
     let Some(name) = &handler.name else {
         return false;

@@ -18,7 +18,7 @@ const STATE: &[&str] = &[
     "position",
 ];
 
-/// Remembers where a function saves state in place; whether that is on the way out is decided
+/// Remembers where a function saves state in place; whether that happens during the shutdown is decided
 /// when the whole program is known.
 pub(crate) fn note<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunctionDef, index: u32) {
     let name = def.name.as_str();

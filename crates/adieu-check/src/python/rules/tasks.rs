@@ -7,7 +7,7 @@ use super::super::models::libraries;
 use super::walk;
 use crate::rule;
 
-/// `_ = create_task(...)`: a name that says nobody will look.
+/// `_ = create_task(...)`: a name that says the result is not used.
 pub(crate) fn check_thrown_away<'a>(reader: &mut Reader<'a, '_>, assign: &'a StmtAssign) {
     if let [Expr::Name(name)] = &assign.targets[..]
         && name.id.as_str() == "_"
@@ -16,7 +16,7 @@ pub(crate) fn check_thrown_away<'a>(reader: &mut Reader<'a, '_>, assign: &'a Stm
     }
 }
 
-/// Looks at a value that nobody keeps: a task, or a list of some.
+/// Looks at a value that is not kept: a task, or a list of some.
 pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, value: &'a Expr) {
     match value {
         Expr::Call(call) => check_call(reader, call),
@@ -30,7 +30,7 @@ pub(crate) fn check_dropped<'a>(reader: &mut Reader<'a, '_>, value: &'a Expr) {
     }
 }
 
-/// Looks at a call whose result nobody keeps.
+/// Looks at a call whose result is not kept.
 fn check_call<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
     let method = walk::method(call);
     if !matches!(method, "create_task" | "ensure_future") || is_forgiven(reader) {
@@ -49,7 +49,7 @@ fn check_call<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
                 && matches!(walk::receiver(call), "loop" | "_loop" | "event_loop")
         }
     };
-    // Whoever adds a callback on the spot has a way to hear of the end; the loop still only holds
+    // Code that adds a callback on the spot is notified of the end; the loop still only holds
     // the task weakly, but such code is rarely wrong.
     if spawns && !matches!(&*call.func, Expr::Call(_)) {
         reader.report(
@@ -61,7 +61,7 @@ fn check_call<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
     }
 }
 
-/// A script that fills its loop before it runs it, and the handler of a signal, which has nobody
+/// A script that fills its loop before it runs it, and the handler of a signal, which has no caller
 /// to give the task to: what its shutdown waits for holds it.
 fn is_forgiven(reader: &Reader<'_, '_>) -> bool {
     let Some(frame) = reader.frames.last() else {

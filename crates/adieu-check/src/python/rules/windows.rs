@@ -88,7 +88,7 @@ pub(crate) fn findings(summaries: &[FileSummary]) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether another file stands beside this one or below its folder: a part of the same program.
+/// Whether another file stands beside this one or below its directory: a part of the same program.
 fn is_near(path: &str, other: &str) -> bool {
     match path.rsplit_once('/') {
         Some((folder, _)) => other

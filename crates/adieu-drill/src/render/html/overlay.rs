@@ -21,7 +21,7 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    /// None if it is no report of version 1, or tells of no stop.
+    /// None if it is not a report of version 1, or has no stop in it.
     pub(super) fn read(report: &Value) -> Option<Self> {
         if report["version"] != 1 {
             return None;

@@ -429,7 +429,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", renew);
   // Paper is light whatever the screen is.
   matchMedia("print").addEventListener("change", renew);
-  // Nobody can open anything on paper.
+  // On paper a reader cannot open anything.
   addEventListener("beforeprint", () => { byId("in-words").open = chart.stops.length <= 4; });
   readColours();
   show(Number(choice.value));

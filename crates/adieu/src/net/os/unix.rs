@@ -12,8 +12,8 @@ pub(in crate::net) use tokio::net::{UnixListener, UnixStream};
 pub(crate) use super::activation::from_environment as inherited_fds_from_environment;
 pub(in crate::net) use super::socket_file::{SocketFile, StartLock, bind as bind_unix};
 
-/// Whether a read of less than was asked for says that there is no more: so it is where readiness is told of once,
-/// by epoll and kqueue.
+/// Whether a read of less than was asked for says that there is no more: so it is with epoll and kqueue,
+/// which report readiness once.
 pub(in crate::net) const LESS_MEANS_EMPTY: bool = cfg!(any(
     target_os = "linux",
     target_os = "android",

@@ -1,5 +1,5 @@
-//! Sockets on Windows: TCP only. There are Unix sockets in Windows, but not in tokio there, and nobody hands over
-//! listeners.
+//! Sockets on Windows: TCP only. There are Unix sockets in Windows, but not in tokio there, and no parent
+//! process passes listeners on.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) const fn inherited_fds_from_environment() -> Result<Vec<InheritedFd>,
     Ok(Vec::new())
 }
 
-/// Readiness is told of again only once a read has found nothing.
+/// Readiness is reported again only once a read has found nothing.
 pub(in crate::net) const LESS_MEANS_EMPTY: bool = false;
 
 /// What accepting fails with while descriptors or memory are lacking: WSAEMFILE and WSAENOBUFS.
@@ -55,7 +55,7 @@ pub(in crate::net) const fn path_of(_: &SockAddr) -> Option<PathBuf> {
     None
 }
 
-/// Nothing is to be done for it: the option that allows it elsewhere lets anybody take the port over here, while it
+/// Nothing is to be done for it: the option that allows it elsewhere lets any process take the port over here, while it
 /// is in use.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it may fail")]
 pub(in crate::net) const fn allow_lingering(_: &Socket) -> io::Result<()> {

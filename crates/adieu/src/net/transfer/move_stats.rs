@@ -32,7 +32,7 @@ pub(crate) struct MoveStats {
     unanswered: u64,
 }
 
-/// So many reasons are told apart: they come from another process.
+/// So many reasons are kept apart: they come from another process.
 const MAX_REASONS: usize = 8;
 
 impl MoveStats {

@@ -169,7 +169,7 @@ impl World {
         }
         self.ledger = Ledger::of(&offers);
         if self.new_end_is_closed {
-            // The failed attempt tells it; without this the model would try for ever.
+            // The failed attempt tells it; without this the model would try forever.
             self.read_end();
         }
     }

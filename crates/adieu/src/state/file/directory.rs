@@ -49,7 +49,7 @@ struct FileCache {
     /// The stamp of that version, if this process saved it. It is not in the file: a process that was killed waits for no
     /// answer.
     stamp: u64,
-    /// The disk has the names as they are. Until then the file that lost its name last may still be the present one
+    /// The disk has the names as they are. Until then the file that lost its name last may still be the current one
     /// there, and is not to be written over.
     is_settled: bool,
 }
@@ -109,7 +109,7 @@ impl Directory {
             // The waiting thread has ended without the lock, or the time is over.
             let is_free = timeout_at(waiter.until, free.wait_for(|free| *free)).await;
             if !matches!(is_free, Ok(Ok(_))) {
-                // adieu: ignore(ADR102) the way out: one look at a local file, to say who has the directory
+                // adieu: ignore(ADR102) on an error only: one look at a local file, to say who has the directory
                 return Err(lock::held_by_another(&self.path));
             }
         }
@@ -161,11 +161,11 @@ fn make(path: &Path) -> Result<(), StoreError> {
         builder.create(path).map_err(|cause| {
             let cause = match cause.kind() {
                 kind @ io::ErrorKind::AlreadyExists => {
-                    io::Error::new(kind, "it is a file: move it away, or name a folder")
+                    io::Error::new(kind, "it is a file: move it away, or name a directory")
                 }
                 _ => cause,
             };
-            error::io("make state folder", path, cause)
+            error::io("make state directory", path, cause)
         })?;
     }
     for above in path.ancestors().skip(1).take(made) {

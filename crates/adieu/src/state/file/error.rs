@@ -11,12 +11,12 @@ pub(super) fn io(doing: &'static str, path: &Path, cause: io::Error) -> StoreErr
             ": no space is left; what was saved before is intact, make room and start again"
         }
         io::ErrorKind::ReadOnlyFilesystem => {
-            ": it is on a read-only file system; give another folder"
+            ": it is on a read-only file system; give another directory"
         }
         io::ErrorKind::PermissionDenied => {
             ": permission denied; the user that runs this program must own it"
         }
-        io::ErrorKind::NotADirectory => ": it is no folder",
+        io::ErrorKind::NotADirectory => ": it is not a directory",
         _ => "",
     };
     StoreError::refused(format!("cannot {doing} {}{advice}", path.display()), cause)
@@ -48,11 +48,13 @@ pub(super) fn locked(directory: &Path, holder: Option<u32>) -> StoreError {
             "by this process already; open it once, and share the handle".to_owned()
         }
         Some(pid) => {
-            format!("by process {pid}; stop that one first, or give this one a folder of its own")
+            format!(
+                "by process {pid}; stop that one first, or give this one a directory of its own"
+            )
         }
-        None => "by another process; stop that one first, or give this one a folder of its own"
+        None => "by another process; stop that one first, or give this one a directory of its own"
             .to_owned(),
     };
     let directory = directory.display();
-    StoreError::locked(format!("state folder {directory} is in use {holder}"))
+    StoreError::locked(format!("state directory {directory} is in use {holder}"))
 }

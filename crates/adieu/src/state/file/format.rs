@@ -48,7 +48,7 @@ pub(super) fn write(
     version: Version,
     entry: &Entry,
 ) -> Result<String, serde_json::Error> {
-    // Text that is no JSON would damage the file around it.
+    // Text that is not JSON would damage the file around it.
     let value: &RawValue = serde_json::from_str(&entry.value)?;
     let (value, format) = (value.get(), entry.format);
     let checksum = checksum(key, version.0, format, value);

@@ -1,4 +1,4 @@
-//! The files of one key: how the next generation takes the place of the last without a moment between.
+//! The files of one key: how a new generation replaces the last in one step.
 //!
 //! A save writes `key.new` and flushes it. Then `key.new` and `key.json` change their names in one step, and so do
 //! `key.new` and `key.previous.json`; last the directory is flushed. What is `key.new` now was the previous generation, and
@@ -25,9 +25,9 @@ pub(super) struct KeyFiles {
     stem: String,
     pub(super) current: PathBuf,
     previous: PathBuf,
-    /// The next generation, while it is being written.
+    /// The new generation, while it is being written.
     new: PathBuf,
-    /// A second name of the present one, on its way to be the previous.
+    /// A second name of the current one, which becomes the previous.
     kept: PathBuf,
 }
 

@@ -84,7 +84,7 @@ fn open_directory(path: &Path) -> Result<Option<File>, StoreError> {
         return Ok(None);
     }
     let opened = File::open(path);
-    let opened = opened.map_err(|cause| error::io("open state folder", path, cause))?;
+    let opened = opened.map_err(|cause| error::io("open state directory", path, cause))?;
     Ok(Some(opened))
 }
 
@@ -108,11 +108,11 @@ fn open(path: &Path) -> Result<File, StoreError> {
         Ok(file) => file,
         #[cfg(unix)]
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return refused(A_LINK),
-        Err(cause) => return Err(error::io("write to state folder", path, cause)),
+        Err(cause) => return Err(error::io("write to state directory", path, cause)),
     };
     let look = || Ok::<_, io::Error>((file.metadata()?, path.metadata()?));
     let (found, directory) =
-        look().map_err(|cause| error::io("look at state folder", path, cause))?;
+        look().map_err(|cause| error::io("look at state directory", path, cause))?;
     if !found.is_file() {
         return refused(NO_FILE);
     }
@@ -126,12 +126,12 @@ fn open(path: &Path) -> Result<File, StoreError> {
 }
 
 const A_LINK: &str =
-    "it is a symbolic link, which is not followed: remove it, or name another folder";
-const NO_FILE: &str = "it is no regular file: remove it, or name another folder";
-const NOT_OURS: &str = "it belongs to another user, or has a second name: remove it, or name a folder that only this \
+    "it is a symbolic link, which is not followed: remove it, or name another directory";
+const NO_FILE: &str = "it is not a regular file: remove it, or name another directory";
+const NOT_OURS: &str = "it belongs to another user, or has a second name: remove it, or name a directory that only this \
                         user can write to";
 const OTHER_TEXT: &str =
-    "it is not the lock of a state folder: move it away, or name another folder";
+    "it is not the lock of a state directory: move it away, or name another directory";
 
 /// Whether this is the number of a process, or what a power cut leaves of one: it is not flushed.
 fn is_pid_text(file: &mut File, length: u64) -> bool {
@@ -174,7 +174,8 @@ fn is_named(_: &File, _: &Path) -> bool {
 }
 
 fn deleted_repeatedly(path: &Path) -> StoreError {
-    let why = "another process deletes it again and again: stop that one, or name another folder";
+    let why =
+        "another process deletes it again and again: stop that one, or name another directory";
     error::io("keep", &path.join("lock"), io::Error::other(why))
 }
 

@@ -3,9 +3,9 @@
 //! A new file costs the file system a transaction of its own before what is in it is safe on the disk; one that is there
 //! already, and keeps its length, costs none. That is almost half the time of a save.
 //!
-//! But this file was the present one two saves ago, and a process that opened it then may still be reading it. So it is
+//! But this file was the current one two saves ago, and a process that opened it then may still be reading it. So it is
 //! used again only if no process has it open and no other name leads to it. And only after a save of our own that is safe on the
-//! disk: what another process left may be, there, the present one still.
+//! disk: before that, a file that another process left may still be the current one there.
 
 use std::fs::File;
 use std::path::Path;

@@ -96,7 +96,7 @@ impl<C: Serialize + DeserializeOwned> Worker<C> {
     }
 
     /// Says that everything up to `cursor` is done. Saved at once, unless checkpoints are
-    /// [batched](WorkerBuilder::every); then at the latest on the way out.
+    /// [batched](WorkerBuilder::every); then at the latest when the worker ends.
     ///
     /// Dropped half-way, the old checkpoint is there or the new one.
     ///

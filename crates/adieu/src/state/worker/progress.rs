@@ -30,7 +30,7 @@ impl Default for Batching {
 pub enum Checkpoint {
     /// It is durable: after any crash the worker goes on from here.
     Saved,
-    /// It will be saved with a later one, or on the way out.
+    /// It will be saved with a later one, or when the worker ends.
     PutOff,
 }
 
@@ -114,7 +114,7 @@ impl<C: Serialize + DeserializeOwned> Progress<C> {
         Ok(())
     }
 
-    /// On the way out: the last word on what was done, and whether it could be saved.
+    /// The worker ends: what was not saved yet is saved, and an error of an earlier save is returned.
     pub(super) async fn finish(&mut self) -> Result<(), StoreError> {
         match self.failure.take() {
             Some(failure) => Err(failure),

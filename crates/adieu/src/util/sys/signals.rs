@@ -130,7 +130,7 @@ pub(crate) fn is_ignored(number: i32) -> bool {
     current(number).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN)
 }
 
-/// From now on this signal's number arrives as a byte at `pipe`, which is kept open for ever.
+/// From now on this signal's number arrives as a byte at `pipe`, which is kept open forever.
 pub(crate) fn install(number: i32, pipe: &'static UnixStream) -> io::Result<Disposition> {
     SELF_PIPE.pipe.store(pipe.as_raw_fd(), Ordering::Relaxed);
     let before = current(number)?;
@@ -172,7 +172,7 @@ impl Mask {
     /// From now on this is the mask of the thread that calls, but for these signals, which it hears.
     pub(crate) fn set_without(&self, numbers: Vec<i32>) {
         let mut mask = self.0;
-        // SAFETY: changes a live set of our own, which the system copies; a number that is no signal is refused.
+        // SAFETY: changes a live set of our own, which the system copies; a number that is not a signal is refused.
         unsafe {
             for number in numbers {
                 libc::sigdelset(&raw mut mask, number);
@@ -182,7 +182,7 @@ impl Mask {
     }
 }
 
-/// Puts back what the signal did before, unless somebody else has taken it since.
+/// Puts back what the signal did before, unless other code has installed a handler since.
 pub(crate) fn restore(number: i32, before: &Disposition) {
     let ours = on_signal as *const () as libc::sighandler_t;
     if current(number).is_ok_and(|action| action.sa_sigaction == ours) {

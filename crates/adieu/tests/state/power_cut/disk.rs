@@ -2,7 +2,7 @@
 //!
 //! What was written and not flushed is there, or not, or in part, or as zeros of the right length. Names that were changed
 //! and not flushed are changed or not, each change by itself and whatever the order: a journal would keep the order, but no
-//! program may rely on one. A flush of a file says nothing of its name; that of a folder is one of the names in it.
+//! program may rely on one. A flush of a file says nothing of its name; that of a directory is one of the names in it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::trace::Call;
 
-/// The files by their path from the root; folders have no content.
+/// The files by their path from the root; directories have no content.
 pub(super) type Names = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 /// More changes than these are not combined in every way.
@@ -24,7 +24,7 @@ struct Inode {
     flushed: Vec<u8>,
 }
 
-/// Names that change in one step, in one folder.
+/// Names that change in one step, in one directory.
 struct Change {
     folder: PathBuf,
     names: Vec<(PathBuf, Option<usize>)>,
@@ -84,7 +84,7 @@ impl Disk {
     fn change(&mut self, names: Vec<(PathBuf, Option<usize>)>) {
         let folder = names[0].0.parent().unwrap_or(Path::new("")).to_owned();
         for (name, inode) in &names {
-            assert_eq!(name.parent(), Some(&*folder), "within one folder");
+            assert_eq!(name.parent(), Some(&*folder), "within one directory");
             set(&mut self.cached, name, *inode);
         }
         self.changes.push(Change { folder, names });
@@ -183,7 +183,7 @@ impl Disk {
                 set(&mut names, name, *inode);
             }
         }
-        // Nothing is in a folder that is not there.
+        // Nothing is in a directory that is not there.
         let all = names.clone();
         names.retain(|name, _| {
             let mut above = name.ancestors().skip(1);
@@ -233,7 +233,7 @@ fn set(names: &mut BTreeMap<PathBuf, usize>, name: &Path, inode: Option<usize>) 
     }
 }
 
-/// Writes them to a folder, with the rights that the store gives them.
+/// Writes them to a directory, with the rights that the store gives them.
 pub(super) fn write(names: &Names, root: &Path) -> io::Result<()> {
     for (name, content) in names {
         let path = root.join(name);
@@ -249,7 +249,7 @@ pub(super) fn write(names: &Names, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is in the folder `state` of a root, and that folder.
+/// What is in the directory `state` of a root, and that directory.
 pub(super) fn read(root: &Path) -> io::Result<Names> {
     let mut names = Names::from([(PathBuf::from("state"), None)]);
     for file in fs::read_dir(root.join("state"))? {

@@ -2,7 +2,7 @@
 //!
 //! SIGKILL cannot show that, because the kernel keeps what a killed process wrote. So the calls of a process that saves are
 //! recorded with strace, and [replayed](disk) on a model of a disk that keeps no more than it has to. Every state in which
-//! the power can leave that disk is written to a folder and opened.
+//! the power can leave that disk is written to a directory and opened.
 
 mod disk;
 mod trace;
@@ -19,7 +19,7 @@ use crate::conformance::Cursor;
 use disk::{Disk, Names};
 use trace::{Call, record};
 
-/// The folder, in the process that is recorded.
+/// The directory, in the process that is recorded.
 const INSIDE: &str = "ADIEU_TEST_RECORDED";
 /// How many saves it makes.
 const SAVES: u64 = 6;
@@ -53,15 +53,15 @@ async fn save_some(folder: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The calls of a process that saves into this folder; `None` where nothing can be recorded.
+/// The calls of a process that saves into this directory; `None` where nothing can be recorded.
 fn recorded(folder: &Path, test: &str) -> Result<Option<Vec<Call>>, BoxError> {
     let arguments = ["--exact", test, "--nocapture"];
     record(&arguments, (INSIDE, folder))
 }
 
-/// What is found in a folder as the power left it.
+/// What is found in a directory as the power left it.
 async fn found(names: &Names) -> Result<(u64, TempDir), BoxError> {
-    // In memory, where there is such a folder: it is about what is there, not about how it came there.
+    // In memory, where there is such a directory: it is about what is there, not about how it came there.
     let scratch = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())?;
     let root = scratch.path().join("disk");
     fs::create_dir(&root)?;

@@ -94,8 +94,8 @@ pub(super) fn record(
     if !run.status.success() {
         return Err(format!("{}: {complaint}", run.status).into());
     }
-    // The folder's own parent is part of it: the name of the folder is there.
-    let root = folder.parent().ok_or("a folder in a folder")?;
+    // The directory's own parent is part of it: the name of the directory is there.
+    let root = folder.parent().ok_or("a directory in a directory")?;
     Ok(Some(read(&std::fs::read_to_string(output.path())?, root)?))
 }
 
