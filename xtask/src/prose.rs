@@ -1,27 +1,41 @@
-//! The words of the pages: a phrase that `docs/glossary.md` lists in its last column is found in the prose of every page.
+//! The words that people read: a phrase that `docs/glossary.md` lists in its last column is found in every page, comment,
+//! message and deployment file.
 //!
-//! Prose is what a reader reads as text: code blocks, inline code and the addresses of links are not.
+//! Code is not prose: code blocks, inline code, the addresses of links and string literals of one word are left out.
+
+mod rust;
+mod style;
+mod words;
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::checkout::Checkout;
+use crate::command;
 use crate::links;
 use crate::step::{Failure, Outcome};
 
+use words::{Line, Word};
+
 const GLOSSARY: &str = "docs/glossary.md";
 
-/// Pages, and directories of pages, whose words are not the glossary's yet.
-const PENDING: &[&str] = &["docs/drills.md"];
+/// Files that name the phrases themselves, to find or to explain them.
+const ABOUT_WORDS: &[&str] = &[GLOSSARY, "xtask/src/prose.rs", "xtask/src/prose/"];
+
+/// Files and directories whose words are not the glossary's yet.
+const PENDING: &[&str] = &["crates/adieu-drill/tests/it/sample.rs"];
 
 const HELP: &str = "\
-The words of the pages, compared with docs/glossary.md, and their links.
+The words that people read, compared with docs/glossary.md, and the links of the pages.
 
 usage: cargo xtask prose
 
-Reads the prose of every Markdown page in the repository, and prints each phrase that the last column of the glossary
-lists, with file and line. Then looks where each link into the repository leads. `cargo xtask test` runs both as the steps
-`prose` and `links`.
+Reads the prose of every Markdown page, the comments and messages of every Rust file, and the manifests, workflows,
+scripts and deployment files in the repository. Prints each phrase that the last column of the glossary lists, and each
+place against the house style: a negated noun (\"X is not Y\" said with \"no\"), a doc comment that begins with \"The
+same\", a heading that is a sentence. Then looks where each link into the repository leads. `cargo xtask test` runs both
+as the steps `prose` and `links`.
 
 exit code: 0 nothing found, 1 a phrase or a broken link, 2 usage
 ";
@@ -62,27 +76,72 @@ pub(crate) fn check(checkout: &Checkout) -> Outcome {
             "{GLOSSARY} lists no phrase to avoid: has its table changed?"
         )));
     }
-    let Some(names) = links::pages(checkout) else {
+    let Some(names) = files(checkout) else {
         return Ok("skipped, not a git checkout".to_owned());
     };
-    let (mut pages, mut findings) = (0, 0);
+    let (mut files, mut findings) = (0, 0);
     for name in &names {
-        if name == GLOSSARY || PENDING.iter().any(|page| name.starts_with(page)) {
-            continue;
-        }
-        let Ok(page) = fs::read_to_string(checkout.root().join(name)) else {
+        let Some(read) = reader(name) else {
             continue;
         };
-        pages += 1;
-        for (line, phrase) in found_in(&page, &phrases) {
-            println!("{name}:{line}: \"{phrase}\" ({GLOSSARY} has the word to use)");
+        let Ok(text) = fs::read_to_string(checkout.root().join(name)) else {
+            continue;
+        };
+        files += 1;
+        for (line, what) in found_in(&read(&text), &phrases) {
+            println!("{name}:{line}: {what}");
             findings += 1;
         }
     }
     match findings {
-        0 => Ok(format!("{pages} pages, {} phrases", phrases.len())),
-        _ => Err(Failure::new(format!("{findings} phrases to replace"))),
+        0 => Ok(format!("{files} files, {} phrases", phrases.len())),
+        _ => Err(Failure::new(format!(
+            "{findings} places to write anew; {GLOSSARY} has the words to use"
+        ))),
     }
+}
+
+/// Every file of the repository, also one that is not added yet.
+fn files(checkout: &Checkout) -> Option<Vec<String>> {
+    let names = command::ask(checkout.program("git").args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]));
+    let names = String::from_utf8_lossy(&names.ok()?).into_owned();
+    Some(names.split_terminator('\0').map(str::to_owned).collect())
+}
+
+/// How the texts of a file are read; `None` for one that has none.
+fn reader(name: &str) -> Option<fn(&str) -> Vec<Line>> {
+    if ABOUT_WORDS.iter().any(|about| name.starts_with(about))
+        || PENDING.iter().any(|pending| name.contains(pending))
+    {
+        return None;
+    }
+    let path = Path::new(name);
+    if path.file_name()?.to_str()?.starts_with("Dockerfile") {
+        return Some(words::lines_of_settings);
+    }
+    match path.extension()?.to_str()? {
+        "rs" => Some(rust::lines_of),
+        "md" => Some(words::lines_of_page),
+        "toml" | "yml" | "yaml" | "service" | "sh" | "py" => Some(words::lines_of_settings),
+        _ => None,
+    }
+}
+
+/// Everything that is wrong with these lines, in order.
+fn found_in(lines: &[Line], phrases: &[String]) -> Vec<(usize, String)> {
+    let words = words::words_of(lines);
+    let listed = phrases_in(&words, phrases)
+        .into_iter()
+        .map(|(line, phrase)| (line, format!("\"{phrase}\"")));
+    let mut found: Vec<_> = listed.chain(style::findings(lines, &words)).collect();
+    found.sort();
+    found
 }
 
 /// The phrases in backticks in the last cell of each row of the glossary.
@@ -103,9 +162,8 @@ fn glossary_cells<'a>(cells: impl Iterator<Item = &'a str>) -> impl Iterator<Ite
         .map(str::to_lowercase)
 }
 
-/// Each phrase that the prose of a page has, with its line. A phrase may go over the end of a line.
-fn found_in<'a>(page: &str, phrases: &'a [String]) -> Vec<(usize, &'a str)> {
-    let words = words_of(page);
+/// Each phrase that stands in the text, with its line. A phrase may go over the end of a line.
+fn phrases_in<'a>(words: &[Word], phrases: &'a [String]) -> Vec<(usize, &'a str)> {
     let mut found = Vec::new();
     for (at, (line, _)) in words.iter().enumerate() {
         for phrase in phrases {
@@ -117,47 +175,6 @@ fn found_in<'a>(page: &str, phrases: &'a [String]) -> Vec<(usize, &'a str)> {
         }
     }
     found
-}
-
-/// The words of a page's prose in lower case, each with its line.
-fn words_of(page: &str) -> Vec<(usize, String)> {
-    let mut words = Vec::new();
-    let mut in_code = false;
-    for (line, number) in page.lines().zip(1..) {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-            continue;
-        }
-        if in_code {
-            continue;
-        }
-        let text = without_addresses(&without_code(line)).to_lowercase();
-        let pieces = text
-            .split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '\''))
-            .map(|word| word.trim_matches(['-', '\'']))
-            .filter(|word| !word.is_empty());
-        words.extend(pieces.map(|word| (number, word.to_owned())));
-    }
-    words
-}
-
-/// A line without its inline code. A word takes the code's place, so that what stands around it is no phrase.
-fn without_code(line: &str) -> String {
-    line.split('`')
-        .step_by(2)
-        .collect::<Vec<_>>()
-        .join(" code ")
-}
-
-/// A line without the addresses of its links.
-fn without_addresses(line: &str) -> String {
-    let mut pieces = line.split("](");
-    let mut text = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        text.push(' ');
-        text.push_str(piece.split_once(')').map_or("", |(_, rest)| rest));
-    }
-    text
 }
 
 #[cfg(test)]
@@ -172,6 +189,10 @@ mod tests {
 | phase | A share, as in `drain`. | |
 ";
 
+    fn found(lines: &[Line]) -> Vec<(usize, String)> {
+        found_in(lines, &avoided(TABLE))
+    }
+
     #[test]
     fn the_last_column_is_what_to_avoid() {
         assert_eq!(avoided(TABLE), ["process 1", "somebody", "whoever"]);
@@ -180,8 +201,30 @@ mod tests {
     #[test]
     fn phrases_are_found_with_their_lines() {
         let page = "Whoever starts it is process\n1 there, Somebody's not.\nAs process 10.\n";
-        let phrases = avoided(TABLE);
-        assert_eq!(found_in(page, &phrases), [(1, "whoever"), (1, "process 1")]);
+        let expected = [(1, "\"process 1\""), (1, "\"whoever\"")];
+        let expected = expected.map(|(line, what)| (line, what.to_owned()));
+        assert_eq!(found(&words::lines_of_page(page)), expected);
+    }
+
+    #[test]
+    fn phrases_are_found_in_comments_and_messages_but_not_across_them() {
+        let source = "\
+/// Whoever calls it.
+fn f() {
+    // The kernel sends it to process
+    // 1 only.
+    say(\"somebody\", \"for somebody \\
+         else\"); // process
+    g(1);
+}
+";
+        let expected = [
+            (1, "\"whoever\""),
+            (3, "\"process 1\""),
+            (5, "\"somebody\""),
+        ]
+        .map(|(line, what)| (line, what.to_owned()));
+        assert_eq!(found(&rust::lines_of(source)), expected);
     }
 
     #[test]
@@ -192,7 +235,23 @@ mod tests {
 whoever\n\
 ```\n\
 process `x` 1\n";
-        assert!(found_in(page, &avoided(TABLE)).is_empty());
+        assert!(found(&words::lines_of_page(page)).is_empty());
+    }
+
+    #[test]
+    fn every_kind_of_text_has_a_reader_and_the_list_of_phrases_has_none() {
+        for name in [
+            "README.md",
+            "crates/adieu/src/lib.rs",
+            "action.yml",
+            "deploy/Dockerfile.python",
+            "Cargo.toml",
+        ] {
+            assert!(reader(name).is_some(), "{name}");
+        }
+        for name in [GLOSSARY, "Cargo.lock", "docs/img/phases.svg"] {
+            assert!(reader(name).is_none(), "{name}");
+        }
     }
 
     #[test]
