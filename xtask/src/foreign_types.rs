@@ -18,7 +18,8 @@ use crate::checkout::Checkout;
 use crate::step::{Failure, Outcome};
 
 const HELP: &str = "\
-The types and traits of other crates in the public API of the library, compared with the list of those that may be there.
+The types and traits of other crates in the public API of the published libraries, compared with the list of those that
+may be there; and the number of names at the root of `adieu`.
 
 usage: cargo xtask foreign-types
 
@@ -34,6 +35,9 @@ const PACKAGES: &[&str] = &[
     "crates/adieu-redis",
 ];
 const LIST: &str = "xtask/src/foreign_types.toml";
+const ROOT: &str = "crates/adieu/src/lib.rs";
+/// Names at the root of the library; what is beyond belongs into a module.
+const MOST_AT_ROOT: usize = 25;
 
 #[derive(Deserialize)]
 struct List {
@@ -84,11 +88,65 @@ pub(crate) fn check(checkout: &Checkout) -> Outcome {
     for finding in &findings {
         println!("{finding}");
     }
+    let root = syn::parse_file(&read(checkout, ROOT)?)
+        .map_err(|error| Failure::new(format!("{ROOT} cannot be read: {error}")))?;
+    let names = root_names(&root.items);
+    if names.len() > MOST_AT_ROOT {
+        return Err(Failure::new(format!(
+            "{} names at the root of the library, {MOST_AT_ROOT} are allowed: {}",
+            names.len(),
+            names.join(", ")
+        ))
+        .advise("export some from the module that they belong to"));
+    }
     match findings.len() {
-        0 => Ok(format!("{} types of other crates", found.len())),
+        0 => Ok(format!(
+            "{} types of other crates, {} names at the root",
+            found.len(),
+            names.len()
+        )),
         number => Err(Failure::new(format!("{number} findings")).advise(&format!(
             "use a type of our own, or add it to {LIST} with its reason"
         ))),
+    }
+}
+
+/// The public items at the root of a library that are not modules.
+fn root_names(items: &[syn::Item]) -> Vec<String> {
+    let mut names = Vec::new();
+    for item in items {
+        let (visibility, ident) = match item {
+            syn::Item::Use(item) if is_public(&item.vis) => {
+                used(&item.tree, &mut names);
+                continue;
+            }
+            syn::Item::Fn(item) => (&item.vis, &item.sig.ident),
+            syn::Item::Struct(item) => (&item.vis, &item.ident),
+            syn::Item::Enum(item) => (&item.vis, &item.ident),
+            syn::Item::Trait(item) => (&item.vis, &item.ident),
+            syn::Item::Type(item) => (&item.vis, &item.ident),
+            syn::Item::Const(item) => (&item.vis, &item.ident),
+            _ => continue,
+        };
+        if is_public(visibility) {
+            names.push(ident.to_string());
+        }
+    }
+    names
+}
+
+const fn is_public(visibility: &syn::Visibility) -> bool {
+    matches!(visibility, syn::Visibility::Public(_))
+}
+
+/// The names that a `use` brings in.
+fn used(tree: &syn::UseTree, names: &mut Vec<String>) {
+    match tree {
+        syn::UseTree::Path(next) => used(&next.tree, names),
+        syn::UseTree::Group(group) => group.items.iter().for_each(|it| used(it, names)),
+        syn::UseTree::Name(name) => names.push(name.ident.to_string()),
+        syn::UseTree::Rename(name) => names.push(name.rename.to_string()),
+        syn::UseTree::Glob(_) => names.push("*".to_owned()),
     }
 }
 
@@ -243,6 +301,20 @@ mod tests {
             found_in(source),
             ["sqlx::PgConnection", "tokio::task::JoinHandle"]
         );
+    }
+
+    #[test]
+    fn names_at_the_root_are_counted_and_modules_are_not() {
+        let source = "
+            pub mod http;
+            pub use app::{App, scope::{Scope, scope as open}};
+            pub fn serve() {}
+            pub(crate) fn hidden() {}
+            use report::Report;
+            struct Private;
+        ";
+        let file = syn::parse_file(source).expect("Rust");
+        assert_eq!(root_names(&file.items), ["App", "Scope", "open", "serve"]);
     }
 
     #[test]

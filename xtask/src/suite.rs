@@ -28,7 +28,7 @@ Steps, in order:
   doc tests       the examples in the documentation
   documentation   rustdoc, any warning is an error
   features        every package without its features, and with each one alone
-  foreign types   the public API of the library has no type of another crate but those that are listed
+  foreign types   the public API has no type of another crate but those that are listed, and at most 25 names at the root
   crates          every crate that is published is packed, with a whole manifest, its licences and a readme
   dependencies    licences and sources of everything in Cargo.lock
   advisories      known vulnerabilities, where cargo-deny and its database can be had
@@ -36,7 +36,7 @@ Steps, in order:
   layers          every module uses only what is below it, and no circle of modules is too large
   hygiene         no paths of one machine, no overlong files
   links           each link into the repository leads to a file and a heading that are there
-  prose           the pages use the words of docs/glossary.md
+  prose           pages, comments and messages use the words of docs/glossary.md
 
 Where the variable CI is set, a test that is skipped for want of something that can be installed is a failure.
 A step that fails does not keep the later ones from running: one run shows all there is to repair.
