@@ -37,7 +37,7 @@ pub(crate) fn run() -> adieu::Report {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // It would be told with eprintln!, which panics when nobody reads it.
+        // tracing would report it with eprintln!, which panics if standard error is closed.
         .log_internal_errors(false)
         .init();
     adieu::service("chat")
@@ -63,7 +63,7 @@ async fn setup(app: &mut App, options: Options) -> adieu::Result {
     Ok(())
 }
 
-/// Not println!, which panics when nobody reads it.
+/// Not println!, which panics if standard output is closed.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask budgets`: the worst-case shutdown times that `adieu check --budget` computes, beside real stops in which
 //! everything hangs that can.
 //!
-//! The servers come from PyPI into `target/budgets`; the folder `served` has what they serve. A program of this project
+//! The servers come from PyPI into `target/budgets`; the directory `served` has what they serve. A program of this project
 //! takes part too. Fails where a stop took longer than computed, or much shorter.
 
 mod page;

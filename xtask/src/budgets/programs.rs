@@ -144,7 +144,7 @@ pub(super) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Program>, Fa
     ])
 }
 
-/// How a program is told to listen on a path.
+/// The option by which a program listens on a path.
 enum Bind {
     /// `--uds PATH`
     Path(&'static str),

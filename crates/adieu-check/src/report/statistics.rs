@@ -23,7 +23,7 @@ pub fn statistics(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The same as a list of objects.
+/// The statistics as a list of objects.
 pub fn statistics_json(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let counted: Vec<Value> = counted(outcome)
         .into_iter()

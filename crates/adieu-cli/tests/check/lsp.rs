@@ -195,7 +195,7 @@ fn what_is_not_understood_is_answered_and_the_session_goes_on() {
     assert_eq!(editor.receive()["error"]["code"], -32_700);
     editor.tell("$/setTrace", json!({ "value": "off" }));
     assert_eq!(editor.show("app.py", BLOCKS).len(), 2);
-    // A name that is no file has no findings.
+    // A name that is not a file has no findings.
     let document =
         json!({ "uri": "untitled:1", "languageId": "python", "version": 1, "text": BLOCKS });
     editor.tell("textDocument/didOpen", json!({ "textDocument": document }));

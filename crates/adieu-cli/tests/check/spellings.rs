@@ -29,7 +29,7 @@ fn standard_input_is_called_as_said() {
     assert_eq!(ran.code(), 0);
     assert!(
         ran.err()
-            .contains("notes.txt: is no kind of file that is checked"),
+            .contains("notes.txt: is not a kind of file that is checked"),
         "{}",
         ran.err()
     );

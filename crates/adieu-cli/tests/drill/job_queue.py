@@ -1,4 +1,4 @@
-"""A queue in SQLite with leases, and a worker that does one thing wrong if it is told to.
+"""A queue in SQLite with leases, and a worker that does one thing wrong if an argument says so.
 
 job_queue.py enqueue DB FROM TO    puts jobs into the queue
 job_queue.py done DB [numbers]     prints the ledger
@@ -37,7 +37,7 @@ def owner():
 
 
 def take(manner, lease):
-    """The first job that is nobody's, leased; or taken out, by one that will forget it."""
+    """The first job without a lease, leased; or taken out, by one that will forget it."""
     begin()
     row = db.execute("select rowid, job from queue where until < ? order by job limit 1", (time.time(),)).fetchone()
     if row:

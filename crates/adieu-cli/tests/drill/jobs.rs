@@ -1,4 +1,4 @@
-//! Workers with a ledger: what is lost, done twice or cut is found, and what does not count as said is no verdict.
+//! Workers with a ledger: what is lost, done twice or cut is found, and a count that is not as said gives no verdict.
 
 use std::fs;
 
@@ -167,7 +167,7 @@ fn a_ledger_of_numbers_is_judged_as_far_as_it_goes() {
     assert!(page.contains("24 jobs enqueued, 2 workers at a time, 3 stops"));
 }
 
-/// What is wrong before the first stop is no fault of a stop.
+/// An error before the first stop is not a fault of a stop.
 #[test]
 fn commands_that_do_not_do_what_they_say_end_it_with_a_clear_line() {
     let work = [

@@ -48,7 +48,7 @@ pub(super) struct Account {
     pub(super) overlaps: Vec<Overlap>,
 }
 
-/// The jobs that a worker had begun and not done when it was told to stop.
+/// The jobs that a worker had begun and not done when its stop was requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InFlight {
     pub(super) finished: Vec<u64>,

@@ -225,7 +225,7 @@ pub(super) fn judge(facts: &Facts<'_>, thresholds: &[Threshold]) -> Vec<Check> {
             threshold: Some(threshold.to_string()),
             measured: verdict.measured,
             hint: (verdict.outcome == Outcome::Failed).then(|| hints::all(info.hints)),
-            // All of them are judged by the same stops: their time is told once.
+            // All of them are judged by the same stops: their time is reported once.
             duration_ms: match checks.is_empty() {
                 true => u64::try_from(facts.took.as_millis()).unwrap_or(u64::MAX),
                 false => 0,

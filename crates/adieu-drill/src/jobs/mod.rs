@@ -2,7 +2,7 @@
 //! against what was asked.
 //!
 //! The queue is any: a command enqueues, another one prints what was done. Before the first stop a batch of jobs is done in
-//! peace, which shows that both commands and the worker do what they are said to do; what is wrong then is no verdict.
+//! peace, which shows that both commands and the worker do what they are said to do; an error then gives no verdict.
 
 mod account;
 mod checks;

@@ -94,7 +94,7 @@ impl<'d> Workers<'d> {
             None => Ok(()),
             Some((at, how)) => Err(DrillError::start(
                 format!(
-                    "worker {how}, before the first stop; a worker has to wait for jobs until it is told to stop"
+                    "worker {how}, before the first stop; a worker has to wait for jobs until the stop signal comes"
                 ),
                 self.last_lines(at),
             )),

@@ -24,7 +24,7 @@ pub(crate) async fn run(line: &str, cwd: Option<&Path>) -> Result<String, String
     run_within(line, cwd, PATIENCE).await
 }
 
-/// The same with a time of the user's.
+/// As [`run`], with a time of the user's.
 pub(crate) async fn run_within(
     line: &str,
     cwd: Option<&Path>,

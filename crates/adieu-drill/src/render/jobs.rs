@@ -9,7 +9,7 @@ use crate::report::{Jobs, JobsStop};
 /// So many stops are listed; the other forms have all of them.
 pub(super) const MOST: usize = 20;
 
-/// What is told of each stop.
+/// The columns of the table of stops.
 pub(super) const COLUMNS: [&str; 8] = [
     "worker",
     "signal",

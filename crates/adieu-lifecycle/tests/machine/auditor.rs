@@ -465,7 +465,7 @@ impl Auditor {
             format!("not over at {now:?}")
         });
         // A wish that lies behind would be granted forever; none at all is right only while an answer is
-        // due that does not depend on anybody's code.
+        // due that does not depend on a user's code.
         let answer_is_due = self.seal_told && !self.sealed;
         let has_wake = wake.is_some_and(|at| at > now) || (wake.is_none() && answer_is_due);
         self.insist(Promise::WakeIsAsked, has_wake, || {

@@ -1,7 +1,7 @@
 //! Jobs in a stream of Redis.
 //!
 //! The group's list of pending entries is the list of leases: an entry whose idle time is longer than the lease is
-//! anybody's. Every step that must not be torn is a script, because between two commands of ours the process may be
+//! free for every consumer. Every step that must not be torn is a script, because between two commands of ours the process may be
 //! killed: giving back, for one, adds the job anew and takes the old entry away in one step. The new entry wakes
 //! the consumers that wait; a claim would not.
 //!

@@ -12,7 +12,7 @@ use super::health::View;
 use super::recorder::Collector;
 use crate::report::{ComponentStatus, ReportBuilder};
 
-/// Where the program's metrics are, once a service was told to collect them; `None` if another recorder does.
+/// Where the program's metrics are, once a service collects them; `None` if another recorder does.
 static OURS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Collects the program's metrics from now on, unless another recorder does already, which it says.

@@ -9,7 +9,7 @@ impl App {
     /// Sends the stop as a trace to an OpenTelemetry collector: OTLP over HTTP, encoded as JSON. Feature `otel`.
     ///
     /// A span for the stop, one for each phase, and one for each component, with an event `adieu.part.stop`: its name, kind,
-    /// phase, outcome and duration, and `error.type` if it did not end well.
+    /// phase, outcome and duration, and `error.type` if it did not end with success.
     ///
     /// It is a hook of the save phase named `otlp`. Say it last: what ends after it is not in the trace. It takes at most two
     /// seconds and a quarter of what is left of the grace period. If the collector does not take it, log and report say why,

@@ -98,7 +98,7 @@ impl InFlightRequests {
 
 /// How often to look whether a client that we cannot write to takes anything.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// What a WebSocket's client is told in a stop; and in one after which another process has the listener.
+/// The close code of a WebSocket in a stop; and in one after which another process has the listener.
 const GOING_AWAY: u16 = 1001;
 const SERVICE_RESTART: u16 = 1012;
 
@@ -529,10 +529,10 @@ impl ConnShared {
         self.writer.wake();
     }
 
-    /// The same, without a word to the handler.
+    /// As [`write_close_frame`](Self::write_close_frame), without waking the handler.
     pub(super) fn try_close_frame(&self, cx: &mut Context<'_>) {
         if let Some(line) = self.line.get() {
-            // If the client is gone the handler hears of it.
+            // If the client is gone, the handler's next read or write says so.
             let _ = line.lock().write_close_frame(cx, self.close_code());
         }
     }

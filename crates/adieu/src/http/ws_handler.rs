@@ -40,7 +40,7 @@ const NORMAL: u16 = 1000;
 const INTERNAL_ERROR: u16 = 1011;
 /// A new process does not take the connection; the client is to connect again.
 const SERVICE_RESTART: u16 = 1012;
-/// How long the last word may take to go out, and the client's answer to it; in a stop there are shorter limits.
+/// How long the close frame may take to go out, and the client's answer to it; in a stop there are shorter limits.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// Serves a connection whose request for a WebSocket this process has answered.

@@ -203,7 +203,7 @@ pub struct WebSocketUpgrade {
 
 impl WebSocketUpgrade {
     /// Takes the connections that a handler of the old process has left with [`WebSocket::carry`]. Without this their
-    /// clients are told 1012, service restart; so they are if the handler returns an error, because it does not
+    /// clients get the code 1012, service restart; so they do if the handler returns an error, because it does not
     /// understand the state.
     pub fn adopt<F, Fut>(mut self, handler: F) -> Self
     where

@@ -10,7 +10,7 @@ use super::proxy_header::Malformed;
 pub(crate) enum Refusal {
     /// Its source is neither trusted nor direct.
     Untrusted,
-    /// What it begins with is no header, and why.
+    /// It does not begin with a header, and why.
     Malformed(&'static str),
     /// The TLS handshake has failed, and why; `is_ours` if the server had no part of it to give.
     #[cfg(feature = "tls")]

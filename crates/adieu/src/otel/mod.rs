@@ -44,7 +44,7 @@ pub(crate) fn register(
 fn parse(endpoint: &str) -> Result<Uri, Error> {
     let advice = |why: &str| {
         Error::config(format!(
-            "`{endpoint}` is no address of a collector: {why}; it is something like http://127.0.0.1:4318, where OTLP over HTTP \
+            "invalid address of a collector `{endpoint}`: {why}; it is something like http://127.0.0.1:4318, where OTLP over HTTP \
              is accepted"
         ))
     };
@@ -113,8 +113,8 @@ mod tests {
         for (endpoint, why) in [
             ("https://otel:4318", "TLS is left to"),
             ("127.0.0.1:4318", "does not begin with http://"),
-            ("http://", "is no address"),
-            ("a collector", "is no address"),
+            ("http://", "invalid address"),
+            ("a collector", "invalid address"),
         ] {
             let error = parse(endpoint).expect_err(endpoint);
             assert!(error.is_misuse());

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::clues::{Diary, calm, millis, nothing, secs, stopped_after_a_second};
 
-/// Does as it is told, and writes it down.
+/// Does what the test sets, and writes it down.
 struct Actor {
     diary: Diary,
     starts: Result<Duration, &'static str>,

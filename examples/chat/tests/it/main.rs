@@ -99,7 +99,7 @@ impl Chat {
 
 impl Drop for Chat {
     fn drop(&mut self) {
-        // One that was waited for is no process of this number any more, or is not ours.
+        // After it was waited for, its number is free, or belongs to another process.
         if thread::panicking() {
             let _ = kill_process(number(self.pid), Signal::KILL);
             let _ = self.first.kill();
@@ -151,7 +151,7 @@ impl Guest {
                         line["by"].as_u64().expect("a pid"),
                     );
                 }
-                Message::Close(frame) => panic!("{} was told {frame:?}", self.name),
+                Message::Close(frame) => panic!("{} got {frame:?}", self.name),
                 _ => {}
             }
         }
