@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adieu::http::Limits;
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, Response, StatusCode};
-use axum::Router;
 use axum::routing::{get, post};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
