@@ -138,7 +138,7 @@ impl SteadyLoad {
         self
     }
 
-    /// Starts on the present tokio runtime, and goes on until [`SteadyRunning::end`] is called.
+    /// Starts on the present tokio runtime, and goes on until [`SteadyRunning::finish`] is called.
     pub fn start(self) -> SteadyRunning {
         let (end, ending) = watch::channel(false);
         let (say, state) = watch::channel(State::new());
