@@ -5,6 +5,7 @@ mod child_process;
 #[cfg(target_os = "linux")]
 mod delay_network;
 mod iterations;
+mod reserved_port;
 mod scheduling_delay;
 
 #[cfg(unix)]
@@ -12,4 +13,5 @@ pub use child_process::{ChildProcess, ProcessEnd};
 #[cfg(target_os = "linux")]
 pub use delay_network::DelayNetwork;
 pub use iterations::iterations;
-pub use scheduling_delay::{SchedulingDelay, is_busy};
+pub use reserved_port::ReservedPort;
+pub use scheduling_delay::SchedulingDelay;

@@ -65,14 +65,3 @@ impl Drop for SchedulingDelay {
         self.is_over.store(true, Relaxed);
     }
 }
-
-/// Whether more threads want to run on this machine than it has processors for, by its load of the last minute. A time
-/// that is measured then says little.
-#[must_use]
-pub fn is_busy() -> bool {
-    let load = std::fs::read_to_string("/proc/loadavg").ok();
-    let load = load.and_then(|load| load.split(' ').next()?.parse::<f64>().ok());
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let cores = f64::from(u32::try_from(cores).unwrap_or(u32::MAX));
-    load.is_some_and(|load| load > cores)
-}

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
+use adieu_testkit::ReservedPort;
 use serde_json::Value;
 
 use crate::support::{Ran, Test};
@@ -39,12 +39,12 @@ while asked not in (ready := select.select([listener, asked], [], [])[0]):
 struct Deployment {
     test: Test,
     old: Child,
-    port: u16,
+    port: ReservedPort,
 }
 
 impl Deployment {
     /// Starts a command, and waits for its first line with these words on this stream.
-    fn start(test: Test, command: &mut Command, port: u16, words: &str) -> Self {
+    fn start(test: Test, command: &mut Command, port: ReservedPort, words: &str) -> Self {
         let mut old = command
             .current_dir(test.path())
             .stdin(Stdio::null())
@@ -66,14 +66,14 @@ impl Deployment {
 
     fn hello() -> Self {
         let test = Test::new().file("replace.py", REPLACE);
-        let port = free_port();
+        let port = reserve();
         let mut command = Command::new("python3");
-        command.args(["hello.py", &port.to_string()]);
+        command.args(["hello.py", &port.number().to_string()]);
         Self::start(test, &mut command, port, "listening")
     }
 
     fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
+        format!("http://{}/", self.port.address())
     }
 
     fn drill(&self, rollout: &str, words: &[&str]) -> Ran {
@@ -83,7 +83,11 @@ impl Deployment {
     }
 
     fn replace(&self) -> String {
-        format!("python3 replace.py {} {}", self.old.id(), self.port)
+        format!(
+            "python3 replace.py {} {}",
+            self.old.id(),
+            self.port.number()
+        )
     }
 
     /// The process that took the place of the first, if it lives.
@@ -104,10 +108,9 @@ impl Drop for Deployment {
     }
 }
 
-/// Nothing listens there now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+/// Nothing listens there, and no other test will.
+fn reserve() -> ReservedPort {
+    ReservedPort::reserve().expect("a port")
 }
 
 fn json(ran: &Ran) -> Value {
@@ -164,9 +167,9 @@ fn a_restart_behind_a_held_socket_loses_and_refuses_nothing() {
         .arg(test.path().join("born"))
         .status();
     assert!(made.expect("mkfifo").success());
-    let port = free_port();
+    let port = reserve();
     let mut command = Command::new(env!("CARGO_BIN_EXE_adieu"));
-    let listen = format!("tcp:127.0.0.1:{port}");
+    let listen = format!("tcp:{}", port.address());
     command.args(["run", "--listen", &listen, "--", "python3", "handed.py"]);
     let deployment = Deployment::start(test, &mut command, port, "ready");
     let restart = format!(
@@ -201,7 +204,8 @@ fn a_roll_out_that_is_repeated_has_an_interval() {
 #[test]
 fn an_address_that_does_not_answer_is_said_before_the_command_runs() {
     let test = Test::new();
-    let url = format!("http://127.0.0.1:{}/", free_port());
+    let nothing = reserve();
+    let url = format!("http://{}/", nothing.address());
     let ran = test.run(&["--rollout", "touch ran", "--url", &url]);
     ran.refuses(
         4,

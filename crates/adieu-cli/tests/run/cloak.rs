@@ -2,12 +2,12 @@
 //! first and without. `cargo xtask bench cloak` does the same with the servers that people use.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use adieu_load::{Load, Mode, Tally, Target};
-use adieu_testkit::{ChildProcess, iterations};
+use adieu_testkit::{ChildProcess, ReservedPort, iterations};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -38,22 +38,18 @@ while not stopping:
 listener.close()
 "#;
 
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
 /// Stops the server in the middle of a load and counts what was lost.
 async fn stop_under_load(flags: &[&str]) -> Tally {
     stop_by_script(flags, "exec /usr/bin/python3 -c \"$0\" \"$1\"").await
 }
 
 async fn stop_by_script(flags: &[&str], script: &str) -> Tally {
-    let port = free_port();
-    let options = [&["--quiet"], flags].concat();
-    let command = ["sh", "-c", script, PLAIN, &port.to_string()];
+    let port = ReservedPort::reserve().expect("a port");
+    // Not so short that a busy machine has no time to hide a socket and to empty its queue.
+    let options = [&["--quiet", "--grace", "50s"], flags].concat();
+    let command = ["sh", "-c", script, PLAIN, &port.number().to_string()];
     let wrapper = Wrapper::start(&options, &command);
-    let target = Target::tcp(SocketAddr::from(([127, 0, 0, 1], port)));
+    let target = Target::tcp(port.address());
     target.reachable(PATIENCE).await.expect("it listens");
     let load = Load::http1(target, "/").mode(Mode::Fresh).start();
     timeout(PATIENCE, load.answered(300))

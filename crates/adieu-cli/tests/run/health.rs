@@ -1,16 +1,15 @@
 //! `--health`, the probes, READY=1 and the watchdog.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::Command;
 
+use adieu_testkit::ReservedPort;
 use rustix::process::Signal;
 
 use crate::support::{ADIEU, Wrapper, kill, until};
 
-/// A port that was free a moment ago.
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
+fn free() -> ReservedPort {
+    ReservedPort::reserve().expect("a port")
 }
 
 pub(crate) fn health(address: SocketAddr, path: &str) -> (i32, String) {
@@ -63,8 +62,9 @@ async fn probes_feed_readiness() {
     let served = free();
     let flag = folder.path().join("flag");
     let probe = format!("test -e {}", flag.display());
-    let port = served.port().to_string();
-    let (url, tcp) = (format!("http://{served}/"), served.to_string());
+    let port = served.number().to_string();
+    let tcp = served.address().to_string();
+    let url = format!("http://{tcp}/");
     let options = [
         "--health",
         "127.0.0.1:0",
@@ -119,7 +119,7 @@ async fn readiness_is_off_during_the_pre_stop() {
     );
     wrapper.line("up").await;
     let address = wrapper.health().await;
-    assert_eq!(health(address, "/readyz").0, 0);
+    until("it is ready", || health(address, "/readyz").0 == 0);
     wrapper.signal(Signal::TERM);
     wrapper.says("readiness off").await;
     assert_eq!(health(address, "/readyz").0, 1);
@@ -136,12 +136,13 @@ async fn silence_is_death() {
         "{SAY}\nprint(os.environ['WATCHDOG_USEC'], os.environ['WATCHDOG_PID'] == str(os.getpid()), flush=True)\n\
          say('WATCHDOG=1')\nsignal.pause()"
     );
-    let mut wrapper = Wrapper::start(&["--watchdog", "1s"], &["/usr/bin/python3", "-c", &talks]);
-    assert_eq!(wrapper.line("1000000 ").await, "True");
+    // Longer than an interpreter takes to start on a busy machine.
+    let mut wrapper = Wrapper::start(&["--watchdog", "5s"], &["/usr/bin/python3", "-c", &talks]);
+    assert_eq!(wrapper.line("5000000 ").await, "True");
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 128 + 6, "{said}");
     assert!(
-        said.contains("has sent no WATCHDOG=1 for 1s: SIGABRT"),
+        said.contains("has sent no WATCHDOG=1 for 5s: SIGABRT"),
         "{said}"
     );
 }
@@ -149,8 +150,12 @@ async fn silence_is_death() {
 /// A command that does not die of SIGABRT either is killed.
 #[test]
 fn whoever_is_deaf_to_the_abort_is_killed() {
-    let deaf = "trap '' ABRT; while :; do sleep 0.01; done";
-    let (code, _, said) = crate::support::run(&["--watchdog", "100ms"], &["sh", "-c", deaf]);
+    // The time counts from readiness, so that it does not hear before it is deaf.
+    let options = ["--ready", "notify", "--watchdog", "100ms"];
+    let deaf = format!(
+        "{SAY}signal.signal(signal.SIGABRT, signal.SIG_IGN)\nsay('READY=1')\nwhile True: signal.pause()"
+    );
+    let (code, _, said) = crate::support::run(&options, &["/usr/bin/python3", "-c", &deaf]);
     assert_eq!(code, 137, "{said}");
     let aborts = said.matches("has sent no WATCHDOG=1").count();
     assert_eq!(aborts, 1, "{said}");
@@ -238,15 +243,18 @@ async fn a_probe_that_hangs_is_killed() {
 
 #[test]
 fn nobody_there_is_found_out() {
-    assert_eq!(health(free(), "/livez").0, 1);
+    let nobody = free();
+    assert_eq!(health(nobody.address(), "/livez").0, 1);
 }
 
 /// A start may take longer than the watchdog bears: it counts from readiness, as systemd's does.
 #[test]
 fn the_watchdog_counts_from_readiness() {
-    let options = ["--ready", "notify", "--watchdog", "200ms"];
-    let slow = format!("{SAY}time.sleep(0.6)\nsay('READY=1')\n");
-    let (code, _, said) = crate::support::run(&options, &["/usr/bin/python3", "-c", &slow]);
+    let options = ["--ready", "notify", "--watchdog", "1s"];
+    let slow = format!("{SAY}time.sleep(1.5)\nsay('READY=1')\n");
+    // At once: the end of an interpreter may take long on a busy machine.
+    let ends = format!("{slow}os._exit(0)");
+    let (code, _, said) = crate::support::run(&options, &["/usr/bin/python3", "-c", &ends]);
     assert_eq!(code, 0, "{said}");
     // From there on it is heard or missed.
     let (code, _, said) = crate::support::run(
@@ -284,9 +292,9 @@ async fn an_answer_does_not_make_it_larger() {
 #[tokio::test]
 async fn a_probe_is_named_by_its_kind() {
     let nobody = free();
-    let url = format!("http://{nobody}/?token=hunter2");
+    let tcp = nobody.address().to_string();
+    let url = format!("http://{tcp}/?token=hunter2");
     let command = "test hunter2 = hunter3";
-    let tcp = nobody.to_string();
     let options = [
         "--health",
         "127.0.0.1:0",

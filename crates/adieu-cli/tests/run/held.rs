@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use adieu_testkit::ReservedPort;
 use rustix::process::Signal;
 
 use crate::restart::SERVER;
@@ -36,21 +37,15 @@ async fn answers_are_sent_at_once() {
     wrapper.end().await;
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    crate::cloak::free_port()
-}
-
 /// The queue, and the old generation, answer a probe of the socket: they are not the new one.
 #[tokio::test]
 async fn a_probe_of_the_socket_is_not_enough() {
     let folder = tempfile::TempDir::new().unwrap();
     let program = folder.path().join("server.py");
     std::fs::write(&program, SERVER).unwrap();
-    let (listen, probe) = {
-        let port = free_port();
-        (format!("tcp:127.0.0.1:{port}"), format!("127.0.0.1:{port}"))
-    };
+    let port = ReservedPort::reserve().expect("a port");
+    let probe = port.address().to_string();
+    let listen = format!("tcp:{probe}");
     let options = [
         "--listen",
         &listen,

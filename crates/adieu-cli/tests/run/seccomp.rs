@@ -3,14 +3,14 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports))]
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use adieu_load::{Load, Mode, Target};
-use adieu_testkit::{ChildProcess, iterations};
+use adieu_testkit::{ChildProcess, ReservedPort, iterations};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use crate::cloak::{PLAIN, SLOW, free_port};
+use crate::cloak::{PLAIN, SLOW};
 use crate::support::{ADIEU, PATIENCE, Wrapper, children, kill, until};
 
 /// The numbers of system calls on x86_64 and, where they differ, on aarch64.
@@ -59,10 +59,12 @@ fn start(refused: &[i64], options: &[&str], command: &[&str]) -> Wrapper {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_survives_where_no_socket_can_be_taken() {
     for _ in 0..iterations(2, 20) {
-        let port = free_port();
-        let python = ["/usr/bin/python3", "-c", PLAIN, &port.to_string()];
-        let wrapper = start(&[PIDFD_GETFD, PROCESS_VM_READV], &[], &python);
-        let target = Target::tcp(SocketAddr::from(([127, 0, 0, 1], port)));
+        let port = ReservedPort::reserve().expect("a port");
+        let python = ["/usr/bin/python3", "-c", PLAIN, &port.number().to_string()];
+        // Its queue is counted in a table that has the connections of all tests: on a busy machine that takes seconds.
+        let options = ["--grace", "50s"];
+        let wrapper = start(&[PIDFD_GETFD, PROCESS_VM_READV], &options, &python);
+        let target = Target::tcp(port.address());
         target.reachable(PATIENCE).await.expect("it listens");
         let load = Load::http1(target, "/").mode(Mode::Fresh).start();
         let answered = timeout(PATIENCE, load.answered(300)).await;

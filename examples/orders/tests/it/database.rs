@@ -1,5 +1,7 @@
 //! What must hold on whichever database.
 
+use std::time::Duration;
+
 use crate::shop::{Shop, finish};
 
 /// A transaction that is open when the signal comes commits, its client has its answer, and only then do client
@@ -47,5 +49,6 @@ pub(crate) fn a_connection_held_for_ever_does_not_hold_the_exit(database: &str) 
     assert_eq!(closed.outcome("pool"), "abandoned");
     assert_eq!(closed.outcome("api"), "finished");
     assert_eq!(closed.outcome("lights"), "finished");
-    assert!(closed.took.as_millis() <= 4_500, "{closed:#?}");
+    // The hard promise: half a second after the grace period.
+    closed.within(Duration::from_millis(4_500));
 }

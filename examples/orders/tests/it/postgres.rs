@@ -1,11 +1,11 @@
 //! The tests of the shop on PostgreSQL, where there is one to start.
 
 use std::ffi::OsStr;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use adieu_testkit::ReservedPort;
 use tempfile::TempDir;
 
 use crate::database;
@@ -14,7 +14,7 @@ use crate::database;
 struct Server {
     bin: PathBuf,
     data: TempDir,
-    port: u16,
+    port: ReservedPort,
 }
 
 /// Where the server's programs are: `initdb` on the path often is a link or a script for another version.
@@ -79,10 +79,11 @@ impl Server {
                 .current_dir("/"),
         );
         assert!(made, "initdb makes a database");
-        let port = free_port();
+        let port = ReservedPort::reserve().expect("a port");
         let server = Self { bin, data, port };
         let options = format!(
-            "-F -c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={}",
+            "-F -c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={}",
+            server.port.number(),
             server.data.path().display()
         );
         let started = server.control(&["start", "-w", "-o", &options]);
@@ -104,7 +105,7 @@ impl Server {
     }
 
     fn url(&self) -> String {
-        format!("postgres://orders@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://orders@{}/postgres", self.port.address())
     }
 }
 
@@ -112,11 +113,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.control(&["stop", "-m", "immediate"]);
     }
-}
-
-fn free_port() -> u16 {
-    let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    probe.local_addr().expect("an address").port()
 }
 
 /// One server for all: starting it is what takes the time.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use adieu_testkit::SchedulingDelay;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,6 +31,14 @@ pub(crate) struct Closed {
     pub(crate) report: Value,
     /// From the signal to the end.
     pub(crate) took: Duration,
+    /// For how long threads of this machine had to wait for a processor meanwhile.
+    pub(crate) delay: Duration,
+}
+
+/// When the stop of a shop was requested.
+pub(crate) struct Asked {
+    at: Instant,
+    delay: SchedulingDelay,
 }
 
 pub(crate) struct Answer {
@@ -130,25 +139,30 @@ impl Shop {
             .collect()
     }
 
-    pub(crate) fn terminate(&self) -> Instant {
+    pub(crate) fn terminate(&self) -> Asked {
+        let asked = Asked {
+            at: Instant::now(),
+            delay: SchedulingDelay::start(),
+        };
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is not reaped yet");
-        Instant::now()
+        asked
     }
 
-    /// Waits for the end of a shop whose stop was requested at this time.
+    /// Waits for the end of a shop whose stop was requested.
     #[track_caller]
-    pub(crate) fn closed(mut self, asked: Instant) -> Closed {
+    pub(crate) fn closed(mut self, asked: Asked) -> Closed {
         let mut ended = None;
         self.poll("the end", |shop| {
             ended = shop.child.try_wait().expect("it can be waited for");
             ended.is_some()
         });
-        let took = asked.elapsed();
+        let (took, delay) = (asked.at.elapsed(), asked.delay.latest());
         let report = std::fs::read_to_string(self.directory.path().join("report.json"));
         Closed {
             status: ended.expect("it has ended"),
             report: serde_json::from_str(&report.expect("a report")).expect("JSON"),
             took,
+            delay,
         }
     }
 }
@@ -162,6 +176,17 @@ impl Drop for Shop {
 }
 
 impl Closed {
+    /// It was gone in this time. One that is late by no more than threads had to wait for a processor is not judged.
+    #[track_caller]
+    pub(crate) fn within(&self, limit: Duration) {
+        let excess = self.took.saturating_sub(limit);
+        if !excess.is_zero() && excess <= self.delay {
+            let (took, delay) = (self.took, self.delay);
+            return fixture_skip::too_busy(format!("{took:?} of {limit:?}, delay {delay:?}"));
+        }
+        assert!(excess.is_zero(), "over {limit:?}: {self:#?}");
+    }
+
     #[track_caller]
     pub(crate) fn outcome(&self, part: &str) -> &Value {
         let parts = self.report["parts"].as_array().expect("parts");

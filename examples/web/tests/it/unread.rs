@@ -2,20 +2,16 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use adieu_testkit::ReservedPort;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Only a broken promise takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-fn free_address() -> SocketAddr {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("an address")
-}
 
 /// Returns once it accepts.
 fn serving(mut command: Command, address: SocketAddr) -> Child {
@@ -40,7 +36,8 @@ fn a_full_disk_does_not_hold_the_stop() {
     let Ok(full) = File::options().write(true).open("/dev/full") else {
         return fixture_skip::not_possible("there is no /dev/full");
     };
-    let address = free_address();
+    let port = ReservedPort::reserve().expect("a port");
+    let address = port.address();
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-web"));
     command.args(["--listen", &address.to_string(), "--admin", "127.0.0.1:0"]);
     command.stdout(full);
@@ -65,7 +62,8 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 #[test]
 fn a_log_that_takes_no_line_does_not_hold_the_stop() {
     let (reader, writer) = full_pipe();
-    let address = free_address();
+    let port = ReservedPort::reserve().expect("a port");
+    let address = port.address();
     let mut command = Command::new("sh");
     let script = format!(
         "ulimit -n 40; exec {} --listen {address}",
