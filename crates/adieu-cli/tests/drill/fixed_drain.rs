@@ -56,7 +56,8 @@ fn requests_are_held_for_less_than_a_drain_that_always_lasts_as_long() {
     let judged = judge("drain");
     let words = [
         "all 4 requests",
-        "was cut 1.5",
+        "was cut ",
+        "after the signal, and an idle stop takes ",
         "lasts the same time whatever",
         "were held",
     ];

@@ -135,6 +135,13 @@ impl Judged {
     #[track_caller]
     pub(crate) fn is(&self, id: &str, outcome: &str, words: &[&str]) {
         let check = self.check(id);
+        let is_unjudged = check["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.starts_with("not judged"));
+        // A fault was seen, and the drill had the processor too late to be sure of it.
+        if outcome == "failed" && check["outcome"] == "skipped" && is_unjudged {
+            return fixture_skip::too_busy(format!("{id}: {}", check["reason"]));
+        }
         assert_eq!(check["outcome"], outcome, "{check}");
         let told = format!("{} {}", check["reason"], check["evidence"]);
         for words in words {
