@@ -144,3 +144,16 @@ fn the_image_is_as_it_should_be() {
     }
     assert!(text.contains("CMD [\"adieu\", \"health\", "));
 }
+
+/// One panic in a handler would end the whole service: no profile that the image could be built with has it so.
+#[test]
+fn no_profile_aborts_on_a_panic() {
+    let manifest = fs::read_to_string(deploy().join("../Cargo.toml")).expect("the manifest");
+    assert!(manifest.contains("[profile.dist]"), "the image's profile");
+    let dockerfile = read("Dockerfile");
+    assert!(dockerfile.contains("--profile dist "), "{dockerfile}");
+    let aborts = manifest
+        .lines()
+        .filter(|line| line.trim_start().starts_with("panic"));
+    assert_eq!(aborts.count(), 0);
+}

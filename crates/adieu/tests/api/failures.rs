@@ -201,3 +201,21 @@ async fn beyond_ten_thousand_the_timeline_leaves_out_what_came_before_the_stop()
     assert!(kept > restarts, "the stop is in it");
     assert!(report.to_json().len() < 10_000_000);
 }
+
+/// A task may write a note for each row of a table.
+#[tokio::test(start_paused = true)]
+async fn beyond_sixty_four_notes_a_component_says_no_more() {
+    let report = calm()
+        .run(async |app: &mut App| {
+            app.task("importer", |stop| async move {
+                for number in 1..=70 {
+                    stop.note(format!("row {number}"));
+                }
+            });
+            Ok(())
+        })
+        .await;
+    let notes = &report.part("importer").expect("a part").notes;
+    assert_eq!(notes.len(), 64);
+    assert_eq!(notes[63], "row 64");
+}
