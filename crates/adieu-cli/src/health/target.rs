@@ -83,6 +83,18 @@ impl Target {
         }
     }
 
+    /// Its question to another place: the socket at this path, or a port of this machine.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn moved_to(&self, place: Result<&std::path::Path, u16>) -> Self {
+        Self {
+            place: match place {
+                Ok(path) => Place::Unix(path.to_owned()),
+                Err(port) => Place::Tcp(format!("127.0.0.1:{port}")),
+            },
+            question: self.question.clone(),
+        }
+    }
+
     /// `host:port` or `unix:/path/of.socket`, only to connect to.
     pub(crate) fn address(text: &str) -> Result<Self, String> {
         let place = match text.strip_prefix("unix:") {

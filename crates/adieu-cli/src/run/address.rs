@@ -1,9 +1,10 @@
-//! What can be said with `--listen`.
+//! What can be said with `--listen` and `--front`.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
-/// What stands behind `--listen`.
+/// What stands behind `--listen` and `--front`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(super) name: String,
@@ -20,7 +21,7 @@ impl Address {
     pub(super) fn parse_all(texts: &[String]) -> Result<Vec<Self>, String> {
         let mut all: Vec<Self> = Vec::new();
         for text in texts {
-            let address = Self::parse(text)?;
+            let address = Self::parse("--listen", text)?;
             if !text.ends_with(":0") && all.iter().any(|it| it.at == address.at) {
                 return Err(format!("--listen {text}: the same socket twice"));
             }
@@ -29,12 +30,12 @@ impl Address {
         Ok(all)
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(option: &str, text: &str) -> Result<Self, String> {
         let (name, address) = text.split_once('=').unwrap_or(("", text));
         let is_name = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
         if !name.chars().all(is_name) || (name.is_empty() && text.starts_with('=')) {
             return Err(format!(
-                "--listen {text}: a name has letters, digits and -_. only"
+                "{option} {text}: a name has letters, digits and -_. only"
             ));
         }
         let at = if let Some(path) = address
@@ -46,7 +47,7 @@ impl Address {
             SocketAddress::Tcp(address.to_owned())
         } else {
             return Err(format!(
-                "--listen {text}: give tcp:host:port or unix:/path, as in tcp:0.0.0.0:8000"
+                "{option} {text}: give tcp:host:port or unix:/path, as in tcp:0.0.0.0:8000"
             ));
         };
         Ok(Self {
@@ -57,6 +58,14 @@ impl Address {
 }
 
 impl Address {
+    /// Where it is, as in `127.0.0.1:8080` or `/run/orders.sock`.
+    pub(super) fn place(&self) -> Cow<'_, str> {
+        match &self.at {
+            SocketAddress::Tcp(address) => address.into(),
+            SocketAddress::Unix(path) => path.to_string_lossy(),
+        }
+    }
+
     /// Whether a client that connects to this place, `host:port` or a path, reaches this socket.
     pub(super) fn is_at(&self, place: &str) -> bool {
         let address = match &self.at {

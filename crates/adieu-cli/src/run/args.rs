@@ -17,11 +17,14 @@ examples:
   adieu run --pre-stop 5s --grace 25s --health 8080 --probe-http http://127.0.0.1:8000/ -- ./server
   adieu run --listen tcp:0.0.0.0:8000 -- uvicorn shop:app --fd 3     (SIGHUP: zero-downtime restart)
   adieu run --listen tcp:0.0.0.0:8000 --workers 4 --restart on-failure -- uvicorn shop:app --fd 3
+  adieu run --front tcp:0.0.0.0:8000 -- uvicorn shop:app --uds {socket}   (keep-alive connections stay open, too)
+  adieu run --front tcp:0.0.0.0:8000 -- env PORT={port} node server.js
   adieu run --file run.toml                                          (several commands in one container)
   adieu run --signal term=quit -- nginx -g 'daemon off;'
 
 New connections and those in the accept queue are not lost. Keep-alive connections are closed by the command: a request
-that a client sends on one at that moment is lost unless the client repeats it.
+that a client sends on one at that moment is lost unless the client repeats it. With --front they are adieu's, and stay
+open when the command is restarted.
 
 exit code: that of the command, or 128 + the signal that ended it; 1 if --restart always gave up after exits with 0, 125
 adieu run itself failed, 126 the command cannot be executed, 127 there is no such command, 2 usage"
@@ -54,11 +57,22 @@ pub(crate) struct RunArgs {
     /// restarts without downtime
     #[arg(long, value_name = "SOCKET", help_heading = SOCKETS)]
     pub(super) listen: Vec<String>,
+    /// Take the clients' connections here and forward each HTTP request to the command, which listens where {socket} (a
+    /// Unix socket) or {port} (of 127.0.0.1) stands in its arguments: SIGHUP then restarts it while keep-alive connections
+    /// stay open. tcp:HOST:PORT or unix:PATH
+    #[arg(long, value_name = "SOCKET", help_heading = SOCKETS)]
+    #[cfg_attr(not(feature = "front"), arg(hide = true))]
+    pub(super) front: Option<String>,
+    /// How --front tells the command of the client: x-forwarded, forwarded, or keep what a trusted proxy has sent
+    /// [default: x-forwarded]
+    #[arg(long, value_name = "HEADERS", help_heading = SOCKETS)]
+    #[cfg_attr(not(feature = "front"), arg(hide = true))]
+    pub(super) front_headers: Option<String>,
     /// Also restart when something changes at PATH
     #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     pub(super) watch: Vec<PathBuf>,
-    /// When a process counts as ready: start, accept (on a socket of --listen), notify (READY=1), probe, or a time such as
-    /// 2s [default: accept with --listen, probe with a probe, both with both, else start]
+    /// When a process counts as ready: start, accept (on a socket of --listen or --front), notify (READY=1), probe, or a
+    /// time such as 2s [default: accept with --listen or --front, probe with a probe, both with both, else start]
     #[arg(long, value_name = "WHEN", help_heading = SOCKETS)]
     pub(super) ready: Option<String>,
     /// Give up on a new process that is not ready by then
@@ -66,7 +80,7 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) ready_timeout: Duration,
 
-    /// Run so many processes of the command, which share the sockets of --listen; SIGHUP restarts one after the other
+    /// Run so many processes of the command, which share the sockets of --listen or the requests of --front; SIGHUP restarts one after the other
     #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = SEVERAL)]
     pub(super) workers: u8,
     /// Read several commands from a TOML file: they start and stop in order, within one grace period

@@ -62,6 +62,28 @@ fn backlog_of(table: &str, inodes: &HashSet<u64>) -> u32 {
         .sum()
 }
 
+/// The inodes of the sockets of a process's network that listen on this port, of this machine or of all its addresses.
+#[cfg(feature = "front")]
+pub(super) fn listening_on(pid: u32, port: u16) -> Vec<u64> {
+    let all = ["tcp", "tcp6"].into_iter().flat_map(|name| {
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+        let lines = table
+            .lines()
+            .skip(1)
+            .map_while(|line| Some((line.to_owned(), parse_listening(line)?)));
+        let theirs = lines.filter(|(line, _)| local_port(line) == Some(port));
+        theirs.map(|(_, (inode, _))| inode).collect::<Vec<_>>()
+    });
+    all.collect()
+}
+
+/// The port in the second word, as in `0100007F:1F90`.
+#[cfg(feature = "front")]
+fn local_port(line: &str) -> Option<u16> {
+    let address = line.split_ascii_whitespace().nth(1)?;
+    u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok()
+}
+
 /// Inode and queue of a socket that listens, from a line as in
 /// `0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 00000000 0 0 12345 1 …`; `None` for any other.
 fn parse_listening(line: &str) -> Option<(u64, u32)> {

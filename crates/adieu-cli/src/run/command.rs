@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use rustix::process::Rlimit;
+
 /// Where a number as long as any process id stands to be filled in.
 const PID_DIGITS: &str = "0000000000";
 
@@ -31,6 +33,8 @@ pub(super) struct Command {
     pub(super) environment: Vec<Variable>,
     /// Open here, and in the child from 3 on.
     pub(super) sockets: Vec<RawFd>,
+    /// How many file descriptors it may have, if not as many as we.
+    pub(super) file_limit: Option<Rlimit>,
 }
 
 /// One variable, as `NAME=value`.
@@ -106,6 +110,7 @@ impl Command {
             arguments,
             environment: environment.build()?,
             sockets,
+            file_limit: None,
         })
     }
 }

@@ -44,6 +44,8 @@ struct Entry {
     no_cloak: bool,
     #[serde(default)]
     listen: Vec<String>,
+    front: Option<String>,
+    front_headers: Option<String>,
     #[serde(default)]
     watch: Vec<PathBuf>,
     ready: Option<String>,
@@ -98,6 +100,8 @@ fn of_one_command(args: &RunArgs) -> Option<&'static str> {
         (args.group, "--group"),
         (args.no_cloak, "--no-cloak"),
         (!args.listen.is_empty(), "--listen"),
+        (args.front.is_some(), "--front"),
+        (args.front_headers.is_some(), "--front-headers"),
         (!args.watch.is_empty(), "--watch"),
         (args.ready.is_some(), "--ready"),
         (args.probe_http.is_some(), "--probe-http"),
@@ -179,6 +183,11 @@ impl Entry {
         if self.once && self.workers.is_some_and(|count| count > 1) {
             return Err("a command that runs `once` has one worker".to_owned());
         }
+        if self.once && self.front.is_some() {
+            return Err(
+                "a command that runs `once` serves no requests: leave out `front`".to_owned(),
+            );
+        }
         let time = |name: &str, text: Option<&String>| -> Result<Option<Duration>, String> {
             let time = text.map(|text| adieu::parse_duration(text));
             time.transpose()
@@ -198,6 +207,8 @@ impl Entry {
             group: self.group,
             no_cloak: self.no_cloak,
             listen: self.listen,
+            front: self.front,
+            front_headers: self.front_headers,
             watch: self.watch,
             ready: self.ready,
             probe_http: self.probe_http,

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use super::command::Command;
+use super::front::{Front, Upstream};
 use super::log;
 use super::notify::NotifySocket;
 use super::process_tree::Process;
@@ -17,6 +18,8 @@ pub(super) struct Generation {
     /// Which set of the sockets it has.
     pub(super) set: usize,
     pub(super) notify_socket: Option<Arc<NotifySocket>>,
+    /// Where it takes the requests of `--front`.
+    pub(super) upstream: Option<Arc<Upstream>>,
 }
 
 impl Generation {
@@ -58,13 +61,20 @@ impl Generation {
         sockets.announce(&mut environment, number);
         let descriptors = sockets.of_set(set);
         let descriptors = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        let command = Command::new(&options.command, environment, descriptors)?;
+        let front = worker.front();
+        let upstream = front.map(|front| front.upstream(worker.index, number));
+        let upstream = upstream.transpose()?;
+        let words = upstream.as_ref().map(|it| it.words(&options.command));
+        let words = words.as_ref().unwrap_or(&options.command);
+        let mut command = Command::new(words, environment, descriptors)?;
+        command.file_limit = front.map(Front::file_limit);
         let process = worker.processes().spawn(&command)?;
         Ok(Self {
             number,
             process,
             set,
             notify_socket,
+            upstream,
         })
     }
 

@@ -14,6 +14,8 @@ mod command;
 mod command_file;
 mod exit_code;
 mod exit_status;
+#[cfg_attr(not(feature = "front"), path = "no_front.rs")]
+mod front;
 mod generation;
 mod log;
 mod notify;

@@ -10,6 +10,7 @@ use super::address::{Address, has_port};
 use super::args::{RestartWhen, RunArgs};
 use super::command_file;
 use super::exit_status::ExitStatus;
+use super::front::FrontOptions;
 use super::probe::Probe;
 use super::signals::{self, Signal, SignalMap};
 use super::timeouts::Timeouts;
@@ -58,6 +59,7 @@ pub(crate) struct CommandOptions {
     pub(super) asks_own: Option<&'static str>,
     pub(super) ready_timeout: Duration,
     pub(super) listen: Vec<Address>,
+    pub(super) front: Option<FrontOptions>,
     pub(super) watch: Vec<PathBuf>,
 }
 
@@ -141,17 +143,24 @@ impl CommandOptions {
             signals = signals.interrupt_means_terminate();
         }
         let listen = Address::parse_all(&args.listen)?;
-        let hands_sockets = !listen.is_empty() || super::sockets::inherited_count() > 0;
+        let inherits_sockets = super::sockets::inherited_count() > 0;
+        let hands_sockets = !listen.is_empty() || inherits_sockets;
+        let front = front(&args, &listen, inherits_sockets)?;
+        // Whether the next process can be started beside the one that serves.
+        let replaces = hands_sockets || front.is_some();
         let ready = match args.ready.as_deref() {
             Some(text) => Ready::parse(text)?,
-            None if !probes.is_empty() && hands_sockets => Ready::AcceptAndProbe,
+            None if !probes.is_empty() && replaces => Ready::AcceptAndProbe,
             None if !probes.is_empty() => Ready::Probe,
-            None if hands_sockets => Ready::Accept,
+            None if replaces => Ready::Accept,
             None => Ready::Start,
         };
         match ready {
-            Ready::Accept if !hands_sockets => {
-                return Err("--ready accept looks at the sockets of --listen: give one".to_owned());
+            Ready::Accept if !replaces => {
+                return Err(
+                    "--ready accept looks at the sockets of --listen and --front: give one"
+                        .to_owned(),
+                );
             }
             Ready::Probe if probes.is_empty() => {
                 return Err(
@@ -178,15 +187,15 @@ impl CommandOptions {
                 "--probe-* has no effect without --health or --ready probe: give one".to_owned(),
             );
         }
-        if !args.watch.is_empty() && !hands_sockets {
+        if !args.watch.is_empty() && !replaces {
             return Err(
-                "--watch starts a second command beside the first, which needs the socket of --listen: give one"
+                "--watch starts a second command beside the first, which needs --listen or --front: give one"
                     .to_owned(),
             );
         }
-        if hands_sockets && signals.has(Signal::HUP) {
+        if replaces && signals.has(Signal::HUP) {
             return Err(
-                "with --listen SIGHUP restarts the command and is not passed on: leave out --signal hup=…"
+                "with --listen or --front SIGHUP restarts the command and is not passed on: leave out --signal hup=…"
                     .to_owned(),
             );
         }
@@ -225,6 +234,7 @@ impl CommandOptions {
             asks_own,
             ready_timeout: args.ready_timeout,
             listen,
+            front,
             watch: args.watch,
         })
     }
@@ -233,6 +243,36 @@ impl CommandOptions {
     pub(super) fn is_success(&self, status: ExitStatus) -> bool {
         status.is_success() || self.success_codes.contains(&status.code())
     }
+}
+
+/// What stands behind `--front`, if it can be beside the other options.
+fn front(
+    args: &RunArgs,
+    listen: &[Address],
+    inherits_sockets: bool,
+) -> Result<Option<FrontOptions>, String> {
+    let headers = args.front_headers.as_deref();
+    let front = FrontOptions::parse(args.front.as_deref(), headers, &args.command)?;
+    let Some(address) = front.as_ref().map(FrontOptions::address) else {
+        return Ok(None);
+    };
+    if inherits_sockets {
+        return Err(format!(
+            "--front {address}: sockets of the parent process (LISTEN_FDS) go to the command, which then takes connections by \
+             itself: leave out one of them"
+        ));
+    }
+    let place = address.place();
+    let is_same = |it: &&Address| it.is_at(&place) || address.is_at(&it.place());
+    if let Some(same) = listen.iter().find(is_same)
+        && !place.ends_with(":0")
+    {
+        return Err(format!(
+            "--front {address} and --listen {same} are the same address: with --front adieu takes the connections, leave \
+             out --listen"
+        ));
+    }
+    Ok(front)
 }
 
 /// The name of a command in log and report.

@@ -1,6 +1,7 @@
 //! Asking the command how it is: over HTTP, by connecting, or with a command.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,18 @@ impl Probe {
         match &self.kind {
             Kind::Http(target) | Kind::Tcp(target) => Some(target),
             Kind::Command(_) => None,
+        }
+    }
+
+    /// Its question to a process itself, in the place of the front that forwards to any.
+    pub(super) fn moved_to(&self, place: Result<&Path, u16>) -> Self {
+        Self {
+            kind: match &self.kind {
+                Kind::Http(target) => Kind::Http(target.moved_to(place)),
+                Kind::Tcp(target) => Kind::Tcp(target.moved_to(place)),
+                Kind::Command(command) => Kind::Command(command.clone()),
+            },
+            timeout: self.timeout,
         }
     }
 

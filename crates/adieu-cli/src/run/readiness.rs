@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::generation::Generation;
 use super::notify::NotifyState;
-use super::options::Ready;
+use super::options::{CommandOptions, Ready};
+use super::probe::Probe;
 use super::worker::Worker;
 use super::{accept_probe, sockets};
 
@@ -24,6 +25,20 @@ const LONGEST: Duration = Duration::from_secs(60);
 impl Generation {
     /// Completes when it is ready. Cancel-safe: what was seen is seen again.
     pub(super) async fn ready(&self, worker: &Worker) {
+        self.said_ready(worker).await;
+        // However else it is known, a request that came before would wait.
+        while !self.takes_requests() {
+            sleep(pause(self.process.began.elapsed(), LOOK)).await;
+        }
+    }
+
+    /// Whether it waits for the requests of `--front`.
+    fn takes_requests(&self) -> bool {
+        let upstream = self.upstream.as_ref();
+        upstream.is_none_or(|upstream| upstream.is_accepted_on(self.pid()))
+    }
+
+    async fn said_ready(&self, worker: &Worker) {
         match worker.options().ready {
             Ready::Start => {}
             Ready::After(time) => sleep_until(Instant::from_std(self.process.began) + time).await,
@@ -55,6 +70,9 @@ impl Generation {
     /// Whether it waits for connections: on one of its sockets, and on all on which the one waits that it is to
     /// replace.
     fn takes_over(&self, worker: &Worker) -> bool {
+        if worker.sockets().is_empty() {
+            return self.takes_requests();
+        }
         let mine = self.waits_for_connections(worker);
         let present = worker.current().filter(|it| it.pid() != self.pid());
         let wanted = present
@@ -81,11 +99,20 @@ impl Generation {
 
     async fn probes_succeed(&self, worker: &Worker) -> bool {
         for probe in &worker.options().probes {
+            let moved = self.own_probe(probe, worker);
+            let probe = moved.as_ref().unwrap_or(probe);
             if probe.ask(worker.processes()).await.is_err() {
                 return false;
             }
         }
         true
+    }
+
+    /// A probe that asks the front, which any process may answer, asks this one itself.
+    fn own_probe(&self, probe: &Probe, worker: &Worker) -> Option<Probe> {
+        let (upstream, front, target) = (self.upstream.as_ref()?, worker.front()?, probe.target()?);
+        let asks_front = front.is_at(&target.place());
+        asks_front.then(|| probe.moved_to(upstream.place()))
     }
 
     /// Completes when it has been silent for longer than the watchdog bears, counted from readiness as systemd does: a
@@ -121,8 +148,17 @@ async fn silence(mut said: watch::Receiver<NotifyState>, ready: Instant, watchdo
 }
 
 /// What to do for a command that does not get ready.
-pub(super) fn advice(ready: Ready) -> &'static str {
-    match ready {
+pub(super) fn advice(options: &CommandOptions) -> &'static str {
+    match options.ready {
+        Ready::Accept | Ready::Start | Ready::After(_)
+            if options.front.is_some() && options.listen.is_empty() =>
+        {
+            "it does not wait for connections at {socket} or {port}: have it listen there, as `uvicorn --uds {socket}` does"
+        }
+        Ready::AcceptAndProbe if options.front.is_some() && options.listen.is_empty() => {
+            "it does not wait for connections at {socket} or {port}, or its probes did not answer well: have it listen there, as \
+             `uvicorn --uds {socket}` does"
+        }
         Ready::Accept => {
             "it does not wait for connections on the socket it was handed, or not on all that the old one serves: have it use descriptor 3 (LISTEN_FDS), as \
              `uvicorn --fd 3` does, or say with --ready how else to know"

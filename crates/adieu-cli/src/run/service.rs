@@ -12,6 +12,7 @@ use tokio::runtime;
 
 use super::args::RestartWhen;
 use super::exit_code::{conclude, outcome};
+use super::front::Front;
 use super::options::{CommandOptions, Options, Ready};
 use super::orphan_guard::OrphanGuard;
 use super::process_tree::ProcessTree;
@@ -62,11 +63,14 @@ fn try_run(options: Options, guard: Option<OrphanGuard>) -> Result<u8, String> {
     }
     // Before anything that the command is not to have opens a descriptor.
     let sockets = Sockets::open(&options.commands)?;
+    let fronts = options.commands.iter();
+    let fronts = fronts.map(|command| command.front.clone().map(Front::new).transpose());
+    let fronts = fronts.collect::<Result<_, _>>()?;
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("the runtime could not be made: {error}"))?;
-    let code = runtime.block_on(live(options, sockets, guard));
+    let code = runtime.block_on(live(options, sockets, fronts, guard));
     // Nothing in it is worth waiting for: the processes are gone.
     runtime.shutdown_background();
     code
@@ -75,13 +79,14 @@ fn try_run(options: Options, guard: Option<OrphanGuard>) -> Result<u8, String> {
 async fn live(
     options: Options,
     sockets: Vec<Sockets>,
+    fronts: Vec<Option<Front>>,
     guard: Option<OrphanGuard>,
 ) -> Result<u8, String> {
     let processes = ProcessTree::become_subreaper(guard, options.warn_reaped)
         .map_err(|error| format!("cannot look after processes: {error}"))?;
     let run = Arc::new(Run::new(options, processes));
     // Owned here: the run knows its workers only as long as they are there.
-    let workers = run.make_workers(sockets);
+    let workers = run.make_workers(sockets, fronts);
     notify::stay_alive();
     let mut refused = None;
     let timeouts = &run.options.timeouts;
@@ -156,8 +161,7 @@ async fn set_up(app: &mut App, run: &Arc<Run>, workers: &[Arc<Worker>]) -> adieu
             run.processes.kill_all().await;
         })
         .await?;
-    let hands_sockets = |worker: &&Arc<Worker>| !worker.sockets().is_empty();
-    if let Some(worker) = workers.iter().find(hands_sockets)
+    if let Some(worker) = workers.iter().find(|worker| worker.can_replace())
         && sys::is_ignored(Signal::HUP)
     {
         log::warn(deaf_to_hangup(worker.options()));
@@ -180,6 +184,11 @@ async fn set_up(app: &mut App, run: &Arc<Run>, workers: &[Arc<Worker>]) -> adieu
     }
     for options in &run.options.commands {
         check_paths(options)?;
+    }
+    for worker in workers.iter().filter(|worker| worker.is_first()) {
+        if let Some(front) = worker.front() {
+            front.serve(app, &worker.options().name).await?;
+        }
     }
     // A single command at once: our parent process waits for it. Of several, each is started by its task, so that one
     // that is not there has the others stopped in order.

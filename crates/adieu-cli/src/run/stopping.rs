@@ -20,6 +20,11 @@ const KILLED: Duration = Duration::from_secs(2);
 pub(super) async fn stop(worker: &Arc<Worker>, current: &Generation) -> adieu::Result {
     let kill_at = worker.kill_at();
     let orderly = async {
+        if let Some(front) = worker.front() {
+            // The clients' requests first: they need the command. The other half of the time is the command's.
+            let time = kill_at.saturating_duration_since(Instant::now());
+            front.drained(time / 2).await;
+        }
         if worker.options().cloak {
             drain_sockets(worker, kill_at).await;
         }

@@ -87,6 +87,7 @@ pub(super) fn start_first(worker: &Worker) -> Result<Generation, SpawnError> {
     let first = start(worker, None)?;
     if worker.options().cloak
         && worker.sockets().is_empty()
+        && worker.front().is_none()
         && worker.is_first()
         && let Some(objection) = cloak::warning(first.pid(), &worker.name)
     {
@@ -118,6 +119,7 @@ impl Supervisor<'_> {
                     None => return self.ended(end).await,
                     Some((next, ready_by)) => {
                         self.say_ended(&self.current, end);
+                        self.worker.withdraw(&self.current);
                         log::warn("the new generation takes over before it is ready");
                         self.worker.sockets().direct_to(next.set);
                         let old = std::mem::replace(&mut self.current, next);
@@ -136,7 +138,7 @@ impl Supervisor<'_> {
                 Event::Late => {
                     self.ready_by = None;
                     let (name, time) = (&self.worker.name, self.worker.options().ready_timeout);
-                    let why = advice(self.worker.options().ready);
+                    let why = advice(self.worker.options());
                     log::warn(format_args!("{name} is not ready after {time:?}: {why}"));
                 }
                 Event::Silent => self.abort(),
@@ -155,7 +157,7 @@ impl Supervisor<'_> {
                 Event::NextMoved(pid) => self.follow_next(pid),
                 Event::NextLate => {
                     let time = self.worker.options().ready_timeout;
-                    let why = advice(self.worker.options().ready);
+                    let why = advice(self.worker.options());
                     self.give_up(&format!("is not ready after {time:?}: {why}"));
                 }
             }
@@ -203,6 +205,7 @@ impl Supervisor<'_> {
 
     fn ready(&mut self) {
         self.ready = Some(Instant::now());
+        self.worker.direct_to(&self.current);
         self.worker.set_ready(true);
         if self.worker.options().ready != Ready::Start {
             let took = self.current.process.began.elapsed().as_millis();
@@ -274,6 +277,7 @@ impl Supervisor<'_> {
             return;
         };
         self.worker.sockets().direct_to(next.set);
+        self.worker.direct_to(&next);
         let old = std::mem::replace(&mut self.current, next);
         self.ready = Some(Instant::now());
         self.is_aborted = false;
@@ -338,6 +342,7 @@ impl Supervisor<'_> {
     /// The command has ended without being asked to.
     async fn ended(self, end: End) -> adieu::Result {
         self.worker.set_ready(false);
+        self.worker.withdraw(&self.current);
         self.say_ended(&self.current, end);
         self.note(end);
         let good = self.worker.options().is_success(end.how);
@@ -422,6 +427,9 @@ async fn leave(worker: &Worker, old: &Generation) {
     worker.leaving(old);
     if let Some(notify_socket) = &old.notify_socket {
         notify_socket.leave();
+    }
+    if let Some(upstream) = &old.upstream {
+        upstream.retire(worker.grace() / 2).await;
     }
     let is_gone = old.process.has_ended() && !worker.processes().has_group(old.group());
     if !worker.sockets().is_empty() && !is_gone {

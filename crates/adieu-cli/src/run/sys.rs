@@ -55,6 +55,7 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
     }
     let envp = Pointers::to(environment.iter().map(|(text, _)| &text[..]));
     let sockets = command.sockets.clone();
+    let file_limit = command.file_limit;
     let parent = process::id();
     let become_it = move || {
         // SAFETY: the calls below are async-signal-safe system calls with plain numbers; the pointers lead to
@@ -75,6 +76,14 @@ pub(super) fn spawn(command: &Command) -> io::Result<u32> {
                 if done == -1 {
                     return Err(io::Error::last_os_error());
                 }
+            }
+            if let Some(limit) = &file_limit {
+                // No limit of ours is larger than the largest number there is, which means none.
+                let limit = libc::rlimit {
+                    rlim_cur: limit.current.unwrap_or(libc::RLIM_INFINITY),
+                    rlim_max: limit.maximum.unwrap_or(libc::RLIM_INFINITY),
+                };
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
             }
             let pid = u32::try_from(libc::getpid()).unwrap_or(0);
             for (text, pid_at) in &mut environment {

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
 use super::exit_status::ExitStatus;
+use super::front::Front;
 use super::generation::Generation;
 use super::options::{CommandOptions, Options};
 use super::process_tree::ProcessTree;
@@ -59,13 +60,19 @@ impl Run {
     }
 
     /// The workers of all commands, in the order of the file. They own the run, and not the other way around.
-    pub(super) fn make_workers(self: &Arc<Self>, sockets: Vec<Sockets>) -> Vec<Arc<Worker>> {
+    pub(super) fn make_workers(
+        self: &Arc<Self>,
+        sockets: Vec<Sockets>,
+        fronts: Vec<Option<Front>>,
+    ) -> Vec<Arc<Worker>> {
         let mut workers = Vec::new();
-        for ((number, options), sockets) in self.options.commands.iter().enumerate().zip(sockets) {
+        let commands = self.options.commands.iter().enumerate();
+        for (((number, options), sockets), front) in commands.zip(sockets).zip(fronts) {
             let command = Arc::new(CommandState {
                 number,
                 options: options.clone(),
                 sockets: Mutex::new(sockets),
+                front,
                 relays: Relays::default(),
                 is_drained: OnceCell::new(),
             });
@@ -106,6 +113,11 @@ impl Run {
 
     pub(super) fn set_stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
+        for worker in self.workers() {
+            if let Some(front) = worker.front() {
+                front.stop_waiting();
+            }
+        }
     }
 
     /// The stop had to kill.
@@ -212,6 +224,7 @@ pub(super) struct CommandState {
     number: usize,
     options: CommandOptions,
     sockets: Mutex<Sockets>,
+    front: Option<Front>,
     pub(super) relays: Relays,
     /// Set once the accept queue has been drained in the stop: by the first worker, for all.
     pub(super) is_drained: OnceCell<()>,
@@ -303,6 +316,30 @@ impl Worker {
     pub(super) fn sockets(&self) -> MutexGuard<'_, Sockets> {
         let sockets = self.command.sockets.lock();
         sockets.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of its command, to which all workers belong.
+    pub(super) fn front(&self) -> Option<&Front> {
+        self.command.front.as_ref()
+    }
+
+    /// Whether the next process can be started beside the one that serves.
+    pub(super) fn can_replace(&self) -> bool {
+        self.front().is_some() || !self.sockets().is_empty()
+    }
+
+    /// The requests of `--front` go to this process.
+    pub(super) fn direct_to(&self, generation: &Generation) {
+        if let (Some(front), Some(upstream)) = (self.front(), &generation.upstream) {
+            front.direct_to(upstream);
+        }
+    }
+
+    /// No more requests go to this process.
+    pub(super) fn withdraw(&self, generation: &Generation) {
+        if let (Some(front), Some(upstream)) = (self.front(), &generation.upstream) {
+            front.withdraw(upstream);
+        }
     }
 
     pub(super) fn next_number(&self) -> u32 {
@@ -458,7 +495,7 @@ impl Worker {
     }
 
     fn forward(&self, signal: Signal) {
-        if signal == Signal::HUP && !self.sockets().is_empty() {
+        if signal == Signal::HUP && self.can_replace() {
             // The others follow, one after the other.
             if self.is_first() {
                 self.restart.notify_one();

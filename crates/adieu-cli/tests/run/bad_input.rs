@@ -161,7 +161,7 @@ fn options_that_make_no_sense() {
         ),
         (&["--probe-http", "https://a/"], "https is not supported"),
         (&["--probe-tcp", "nowhere"], "--probe-tcp"),
-        (&["--watch", "/tmp"], "needs the socket of --listen"),
+        (&["--watch", "/tmp"], "needs --listen or --front"),
         (&["--health", "nowhere"], "--health nowhere: give host"),
         (&["--health", "127.0.0.1:99999"], "give host and port"),
         (&["--listen", "8000"], "give tcp:host:port or unix:/path"),

@@ -5,6 +5,7 @@ mod bad_input;
 mod cloak;
 mod faults;
 mod first_and_last;
+mod front;
 mod handovers;
 mod health;
 mod held;
