@@ -283,7 +283,10 @@ impl<'a> Assembler<'a> {
                     .get(&(at as u32))
                     .map_or(Place::TOP, |timed| timed.place),
             };
-            let what = format!("`{}`, which runs in a thread, and its kin", handler.name);
+            let what = format!(
+                "`{}`, which runs in a thread, and others like it",
+                handler.name
+            );
             Some(Node::new(what, origin, Shape::Takes(Bound::UNCLEAR)))
         })
     }

@@ -16,7 +16,7 @@ fn keyword_of(path: &str) -> Option<(&'static str, &'static str)> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// `uvicorn.run(app, timeout_graceful_shutdown=25)` and its kin.
+    /// `uvicorn.run(app, timeout_graceful_shutdown=25)` and similar ones.
     pub(super) fn note_grace(&mut self, call: &'a ExprCall, path: &str) {
         let Some((server, keyword)) = keyword_of(path) else {
             return;

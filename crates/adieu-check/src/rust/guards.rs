@@ -53,7 +53,7 @@ fn bound(pat: &Pat) -> Option<String> {
     }
 }
 
-/// The mutex of `mutex.lock().unwrap()` and its kin.
+/// The mutex of `mutex.lock().unwrap()` and similar ones.
 fn guarded(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::MethodCall(call) => match call.method.to_string().as_str() {

@@ -65,8 +65,8 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         ))
         .measured(took)),
         Some(error) => {
-            let kin = run.process.descendants().await;
-            let kin = kin
+            let descendants = run.process.descendants().await;
+            let running = descendants
                 .iter()
                 .map(|one| format!("still running: {} (process {})", one.name, one.pid));
             Ok(Finding::late(format!(
@@ -78,7 +78,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
                 show(ended.at.saturating_duration_since(signal)),
                 run.endpoint.address
             )])
-            .shown(kin)
+            .shown(running)
             .measured(took))
         }
     }

@@ -102,7 +102,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     }));
 
     let after = |at: Instant| show(at.saturating_duration_since(signal));
-    // On one port the answer itself came through the open door.
+    // On one port the answer itself came from the listener that was still open.
     let slack = if probe.address == run.endpoint.address {
         Duration::ZERO
     } else {

@@ -364,9 +364,12 @@ mod tests {
     #[test]
     fn a_name_may_look_like_anything() {
         let stat = "7 (a) S (b) Z 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1 2";
-        let kin = parse(7, stat).expect("a process");
-        assert_eq!((kin.parent, kin.started, kin.dead), (3, 99, true));
-        assert_eq!((kin.name.as_str(), kin.group), ("a) S (b", 7));
+        let process = parse(7, stat).expect("a process");
+        assert_eq!(
+            (process.parent, process.started, process.dead),
+            (3, 99, true)
+        );
+        assert_eq!((process.name.as_str(), process.group), ("a) S (b", 7));
     }
 
     /// A process that has the number of a root that ended, as the kernel gives numbers again.

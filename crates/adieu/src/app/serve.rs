@@ -49,7 +49,7 @@ const PART: &str = "http";
 /// ```
 ///
 /// Awaited so, it owns the process as [`Service::run_in_place`](crate::Service::run_in_place) does: signals, `ADIEU_GRACE`
-/// and its kin, the lame duck that Kubernetes needs, systemd, the certain end, and the report on standard error if the end
+/// and similar ones, the lame duck that Kubernetes needs, systemd, the certain end, and the report on standard error if the end
 /// was not clean. With [`with_graceful_shutdown`](Serve::with_graceful_shutdown) the program says when to stop, and none
 /// of that is touched.
 ///

@@ -26,7 +26,7 @@ use super::service::RequestService;
 use super::ws_handler;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
-use crate::net::{Handshake, Kind, Luggage, SharedSocket, Stream, Turn};
+use crate::net::{ConnectionSnapshot, Handshake, Kind, SharedSocket, Stream, Turn};
 use crate::runtime::spawn;
 use crate::runtime::tracked::Tracked;
 use crate::tracking::task_registry::WorkKind;
@@ -102,15 +102,15 @@ async fn run_protocol<S, B, F>(
     let agreed = stream.agreed_on_http2();
     shared.counters.enter(Protocol::Detecting, now_ms());
     let mut io = ConnIo::new(stream, Arc::clone(&shared));
-    if let Some(luggage) = shared.socket.take_luggage() {
+    if let Some(snapshot) = shared.socket.take_snapshot() {
         #[cfg(feature = "websocket")]
-        if let Some(request) = luggage.request {
-            io.unread(luggage.unread.into());
-            let moved = (request, luggage.state);
+        if let Some(request) = snapshot.request {
+            io.unread(snapshot.unread.into());
+            let moved = (request, snapshot.state);
             let service = make(&shared);
             return Box::pin(ws_handler::adopt(&mut driver, &shared, io, moved, service)).await;
         }
-        io.carry(luggage.unread, luggage.counters);
+        io.carry(snapshot.unread, snapshot.counters);
     }
     let detected = match agreed {
         Some(http2) => Some(Ok(Some(http2))),
@@ -242,18 +242,18 @@ fn set_http2(builder: &mut hyper::server::conn::http2::Builder<Tracker>, limits:
 ///
 /// Dropped half-way, at the end of the drain, this process's copy is closed: the new process may have the connection.
 async fn move_out(shared: &Arc<ConnShared>, turn: Turn, io: ConnIo) -> Option<ConnIo> {
-    let luggage = Luggage {
+    let snapshot = ConnectionSnapshot {
         counters: shared.carried_counters(),
         peer: shared.socket.peer_addr(),
         unread: io.all_unread(),
-        ..Luggage::default()
+        ..ConnectionSnapshot::default()
     };
     shared.is_offered.store(true, Relaxed);
     let mut moving = ReleasedOnDrop(Some(io));
     let state = shared.counters.state().words();
     let server = &shared.server;
     if server
-        .move_out(turn, Kind::Http1, &shared.socket, luggage, state)
+        .move_out(turn, Kind::Http1, &shared.socket, snapshot, state)
         .await
     {
         return None;

@@ -31,7 +31,7 @@ use super::ws_socket::{FrameIo, Lender, WebSocket};
 use super::ws_upgrade::{Accepted, again, is_agreed};
 use crate::component::BoxFuture;
 use crate::error::BoxError;
-use crate::net::{Carried, CarriedRequest, DrainStage, Kind, Luggage, RawState};
+use crate::net::{Carried, CarriedRequest, ConnectionSnapshot, DrainStage, Kind, RawState};
 use crate::util::panics;
 
 /// The handler has returned.
@@ -247,7 +247,7 @@ async fn move_out(
     // The request is counted again where its route sees it again.
     counters.served = counters.served.saturating_sub(1);
     let (state, _) = state.into_parts();
-    let luggage = Luggage {
+    let snapshot = ConnectionSnapshot {
         counters,
         peer: shared.socket.peer_addr(),
         request: Some(request),
@@ -258,7 +258,7 @@ async fn move_out(
     let mut moving = ReleasedOnDrop(Some(io));
     let is_moved = shared
         .server
-        .move_out(turn, Kind::WebSocket, &shared.socket, luggage, "WebSocket")
+        .move_out(turn, Kind::WebSocket, &shared.socket, snapshot, "WebSocket")
         .await;
     if is_moved {
         return None;

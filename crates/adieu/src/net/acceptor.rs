@@ -120,7 +120,7 @@ impl Acceptor {
     }
 }
 
-/// An error that is over once a descriptor is closed or memory is freed: EMFILE and its kind.
+/// An error that is over once a descriptor is closed or memory is freed: EMFILE and similar ones.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     error
         .raw_os_error()

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::luggage::{MAX_STATE, RawState};
+use super::connection_snapshot::{MAX_STATE, RawState};
 
 /// The state of a handler, as it goes to the new process together with its connection: a name, a version, and bytes.
 ///

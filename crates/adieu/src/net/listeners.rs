@@ -243,9 +243,9 @@ impl ListenerRegistration {
         let (Some(_), Ok(descriptor)) = (self.core.hard_exit.get(), descriptor) else {
             return;
         };
-        let estate = &self.core.listeners();
-        let number = estate.next.fetch_add(1, Ordering::Relaxed);
-        estate.listed().push(ListedListener {
+        let registry = &self.core.listeners();
+        let number = registry.next.fetch_add(1, Ordering::Relaxed);
+        registry.listed().push(ListedListener {
             number,
             listener_fd: ListenerFd {
                 name: self.name.clone(),
@@ -261,8 +261,8 @@ impl ListenerRegistration {
     }
 
     pub(crate) fn owner(&self) -> SocketOwner {
-        let estate = &self.core.listeners();
-        if let Some((pid, _)) = estate
+        let registry = &self.core.listeners();
+        if let Some((pid, _)) = registry
             .successor
             .get()
             .filter(|(_, names)| names.contains(&self.name))
@@ -272,7 +272,7 @@ impl ListenerRegistration {
         match self.origin {
             Origin::Bound => SocketOwner::ThisProcess,
             Origin::Parent { .. } | Origin::Predecessor { ours: false, .. } => SocketOwner::Parent,
-            Origin::Predecessor { .. } if estate.has_released.load(Ordering::Acquire) => {
+            Origin::Predecessor { .. } if registry.has_released.load(Ordering::Acquire) => {
                 SocketOwner::ThisProcess
             }
             Origin::Predecessor { .. } => SocketOwner::OldProcess,

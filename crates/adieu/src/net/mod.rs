@@ -11,6 +11,7 @@ mod bound;
 mod carried;
 mod close_listener;
 mod close_stats;
+mod connection_snapshot;
 mod connections;
 mod descriptor_budget;
 mod drain_counts;
@@ -28,7 +29,6 @@ mod listen;
     expect(dead_code, reason = "nothing is handed over between processes there")
 )]
 mod listeners;
-mod luggage;
 mod network;
 #[cfg_attr(unix, path = "os/unix.rs")]
 #[cfg_attr(windows, path = "os/windows.rs")]
@@ -58,6 +58,11 @@ mod transfer;
 pub(crate) use acceptor::DescriptorReserve;
 pub use bound::BoundListener;
 pub use carried::Carried;
+#[cfg(feature = "http")]
+pub(crate) use connection_snapshot::CarriedCounters;
+pub(crate) use connection_snapshot::ConnectionSnapshot;
+#[cfg(feature = "websocket")]
+pub(crate) use connection_snapshot::{CarriedRequest, RawState};
 #[cfg(feature = "admin")]
 pub(crate) use connections::DESCRIPTOR_WAIT;
 #[cfg(feature = "admin")]
@@ -78,11 +83,6 @@ pub use listen::{Listen, Listener};
 pub(crate) use listeners::ListenerFd;
 #[cfg(feature = "admin")]
 pub(crate) use listeners::SocketOwner;
-#[cfg(feature = "http")]
-pub(crate) use luggage::CarriedCounters;
-pub(crate) use luggage::Luggage;
-#[cfg(feature = "websocket")]
-pub(crate) use luggage::{CarriedRequest, RawState};
 pub(crate) use os::inherited_fds_from_environment;
 pub use proxy_protocol::ProxyProtocol;
 #[cfg(feature = "admin")]

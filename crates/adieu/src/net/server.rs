@@ -14,13 +14,13 @@ use adieu_lifecycle::{Cause, ComponentId, Outcome, StopSignal};
 use super::acceptor::NoReserve;
 use super::close_listener::{BacklogEnd, CloseMethod};
 use super::close_stats::CloseStats;
+use super::connection_snapshot::ConnectionSnapshot;
 #[cfg(feature = "admin")]
 use super::connections::ServerStats;
 use super::connections::{ConnectionRegistry, ManagedConnection};
 use super::descriptor_budget::{DescriptorBudget, WaitingForDescriptor};
 use super::drain_counts::DrainCounts;
 use super::listen::{Listener, Listening};
-use super::luggage::Luggage;
 use super::refusal::Refusal;
 use super::socket::SharedSocket;
 use super::transfer::{ArrivalQueue, Kind, MoveStats, Successor, Turn};
@@ -194,7 +194,7 @@ impl Server {
         turn: Turn,
         kind: Kind,
         socket: &SharedSocket,
-        luggage: Luggage,
+        snapshot: ConnectionSnapshot,
         state: &'static str,
     ) -> bool {
         let Some((name, _)) = &self.moves else {
@@ -202,7 +202,7 @@ impl Server {
         };
         let since = Instant::now();
         let mut unanswered = Unanswered(Some(self));
-        let result = turn.offer(name, kind, socket, luggage).await;
+        let result = turn.offer(name, kind, socket, snapshot).await;
         unanswered.0 = None;
         let is_moved = result.is_ok();
         self.moved().count(state, since, result);
@@ -351,7 +351,7 @@ impl Server {
     /// Runs a connection as tracked work; the report of its end comes from the connection itself.
     pub(crate) fn spawn(
         self: &Arc<Self>,
-        guest: Arc<dyn ManagedConnection>,
+        connection: Arc<dyn ManagedConnection>,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let slot = spawn::register(
@@ -365,7 +365,9 @@ impl Server {
             self.descriptors().acquire();
             let guard = ConnectionGuard {
                 server: Arc::clone(self),
-                number: self.connections.insert(self.core.tasks.id(slot), guest),
+                number: self
+                    .connections
+                    .insert(self.core.tasks.id(slot), connection),
             };
             let work = async move {
                 work.await;

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 #[cfg(feature = "http")]
-use super::luggage::CarriedCounters;
-use super::luggage::Luggage;
+use super::connection_snapshot::CarriedCounters;
+use super::connection_snapshot::ConnectionSnapshot;
 use super::os::{LESS_MEANS_EMPTY, UnixStream};
 
 enum Socket {
@@ -32,7 +32,7 @@ struct Accepted {
     /// The client's address and the one that it has connected to, by the header of a trusted proxy.
     client: OnceLock<Box<(SocketAddr, SocketAddr)>>,
     /// What came with it from the old process.
-    luggage: Mutex<Option<Box<Luggage>>>,
+    snapshot: Mutex<Option<Box<ConnectionSnapshot>>>,
     /// What the TLS handshake has settled.
     #[cfg(all(feature = "http", feature = "tls"))]
     tls: OnceLock<Box<super::TlsInfo>>,
@@ -40,19 +40,19 @@ struct Accepted {
 
 impl SharedSocket {
     fn new(socket: Socket, peer: Option<SocketAddr>) -> Self {
-        Self::with_luggage(socket, peer, None)
+        Self::with_snapshot(socket, peer, None)
     }
 
-    fn with_luggage(
+    fn with_snapshot(
         socket: Socket,
         peer: Option<SocketAddr>,
-        luggage: Option<Box<Luggage>>,
+        snapshot: Option<Box<ConnectionSnapshot>>,
     ) -> Self {
         Self(Arc::new(Accepted {
             socket,
             peer,
             client: OnceLock::new(),
-            luggage: Mutex::new(luggage),
+            snapshot: Mutex::new(snapshot),
             #[cfg(all(feature = "http", feature = "tls"))]
             tls: OnceLock::new(),
         }))
@@ -68,40 +68,43 @@ impl SharedSocket {
 impl SharedSocket {
     /// A connection that the old process had. An error closes this process's copy of it.
     #[cfg(target_os = "linux")]
-    pub(super) fn arrived(descriptor: super::os::Descriptor, luggage: Luggage) -> io::Result<Self> {
+    pub(super) fn arrived(
+        descriptor: super::os::Descriptor,
+        snapshot: ConnectionSnapshot,
+    ) -> io::Result<Self> {
         let socket = socket2::Socket::from(descriptor);
         if socket.r#type()? != socket2::Type::STREAM || socket.is_listener()? {
             return Err(io::Error::other("it is not a connection"));
         }
         socket.set_nonblocking(true)?;
-        let peer = luggage.peer;
+        let peer = snapshot.peer;
         let socket = if socket.domain()? == socket2::Domain::UNIX {
             Socket::Unix(UnixStream::from_std(socket.into())?)
         } else {
             Socket::Tcp(TcpStream::from_std(socket.into())?)
         };
-        Ok(Self::with_luggage(socket, peer, Some(Box::new(luggage))))
+        Ok(Self::with_snapshot(socket, peer, Some(Box::new(snapshot))))
     }
 
-    fn luggage(&self) -> MutexGuard<'_, Option<Box<Luggage>>> {
-        let luggage = self.0.luggage.lock();
-        luggage.unwrap_or_else(PoisonError::into_inner)
+    fn snapshot(&self) -> MutexGuard<'_, Option<Box<ConnectionSnapshot>>> {
+        let snapshot = self.0.snapshot.lock();
+        snapshot.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the connection has been through in the old process; nothing for one that this process has accepted.
     #[cfg(feature = "http")]
     pub(crate) fn carried_counters(&self) -> Option<CarriedCounters> {
-        self.luggage().as_ref().map(|luggage| luggage.counters)
+        self.snapshot().as_ref().map(|snapshot| snapshot.counters)
     }
 
     /// Whether another process has accepted it, and has read what comes before the first request.
     pub(crate) fn is_carried(&self) -> bool {
-        self.luggage().is_some()
+        self.snapshot().is_some()
     }
 
     /// What came with it, once: what was read there and handled nowhere comes before all that is read here.
-    pub(crate) fn take_luggage(&self) -> Option<Luggage> {
-        self.luggage().take().map(|luggage| *luggage)
+    pub(crate) fn take_snapshot(&self) -> Option<ConnectionSnapshot> {
+        self.snapshot().take().map(|snapshot| *snapshot)
     }
 
     /// The descriptor, for the new process.

@@ -16,8 +16,8 @@ use super::stall::Stall;
 use crate::component::{BoxFuture, Ending, launch};
 use crate::error::Error;
 use crate::net::{
-    Activity, Carried, DrainStage, Handshake, Kind, Listener, Luggage, ManagedConnection, Server,
-    SharedSocket, Stream, WakerCell,
+    Activity, Carried, ConnectionSnapshot, DrainStage, Handshake, Kind, Listener,
+    ManagedConnection, Server, SharedSocket, Stream, WakerCell,
 };
 use crate::report::ComponentKind;
 use crate::runtime::registrar::Registrar;
@@ -156,17 +156,17 @@ impl<'app> TcpBuilder<'app> {
         });
         let ours = Arc::clone(&server);
         let serve = move |socket: SharedSocket| {
-            let guest = Arc::new(TcpConnection {
+            let connection = Arc::new(TcpConnection {
                 server: Arc::clone(&ours),
                 socket: socket.clone(),
                 waker: WakerCell::default(),
                 writer: WakerCell::default(),
             });
-            let (handlers, minded) = (Arc::clone(&handlers), Arc::clone(&guest));
+            let (handlers, minded) = (Arc::clone(&handlers), Arc::clone(&connection));
             let handshake = handshake.clone();
-            ours.spawn(guest, async move {
+            ours.spawn(connection, async move {
                 if let Some(stream) = shake_hands(&minded.server, &handshake, socket).await {
-                    converse(minded, stream, &handlers).await;
+                    handle_connection(minded, stream, &handlers).await;
                 }
             });
         };
@@ -234,7 +234,7 @@ impl ManagedConnection for TcpConnection {
 
 /// Names a client whose handler was cut.
 struct InHand {
-    guest: Arc<TcpConnection>,
+    connection: Arc<TcpConnection>,
     began: std::time::Instant,
     over: bool,
 }
@@ -242,10 +242,11 @@ struct InHand {
 impl Drop for InHand {
     fn drop(&mut self) {
         if !self.over {
-            self.guest
-                .server
-                .record_lost(self.guest.conversation().to_string(), self.began.elapsed());
-            self.guest.socket.cut();
+            self.connection.server.record_lost(
+                self.connection.conversation().to_string(),
+                self.began.elapsed(),
+            );
+            self.connection.socket.cut();
         }
     }
 }
@@ -287,30 +288,30 @@ async fn shake_hands(
 }
 
 /// One connection from its first byte to the goodbye. Dropped half-way, it is cut and named.
-async fn converse(guest: Arc<TcpConnection>, stream: Stream, handlers: &Handlers) {
+async fn handle_connection(connection: Arc<TcpConnection>, stream: Stream, handlers: &Handlers) {
     let mut in_hand = InHand {
-        guest: Arc::clone(&guest),
+        connection: Arc::clone(&connection),
         began: std::time::Instant::now(),
         over: false,
     };
-    let luggage = guest.socket.take_luggage().unwrap_or_default();
-    let stop = Stop::new(Arc::clone(&guest.server.core));
+    let snapshot = connection.socket.take_snapshot().unwrap_or_default();
+    let stop = Stop::new(Arc::clone(&connection.server.core));
     let lender = Arc::default();
     let conn = Conn {
         lent: Lent {
             stream: Some(stream),
-            unread: luggage.unread,
+            unread: snapshot.unread,
             carried: None,
         },
         lender: Arc::clone(&lender),
-        guest: Arc::clone(&guest),
+        connection: Arc::clone(&connection),
         stop,
         reader: None,
         owed: None,
         stall: None,
     };
-    let is_adopted = luggage.state.is_some();
-    let work = match (luggage.state, &handlers.adopter) {
+    let is_adopted = snapshot.state.is_some();
+    let work = match (snapshot.state, &handlers.adopter) {
         (Some(state), Some(adopter)) => adopter(conn, state.into()),
         _ => (handlers.handler)(conn),
     };
@@ -319,8 +320,8 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handlers: &Handlers
     let is_refused = is_adopted && ended.is_err();
     let has_failed = ended.is_err();
     if let Err(error) = ended {
-        let peer = guest.socket.peer();
-        guest.server.core.log_deferred(move || {
+        let peer = connection.socket.peer();
+        connection.server.core.log_deferred(move || {
             // That clients go away is everyday life, and no reason to fill a log.
             if is_departure(&*error) {
                 tracing::debug!(target: "adieu", peer, %error, "a connection failed");
@@ -330,13 +331,13 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handlers: &Handlers
         });
     }
     let lent: Lent = std::mem::take(&mut *lender.lock().unwrap_or_else(PoisonError::into_inner));
-    let is_stopping = guest.server.drain_stage() >= DrainStage::Lingering;
+    let is_stopping = connection.server.drain_stage() >= DrainStage::Lingering;
     let Some(mut stream) = lent.stream.filter(|_| is_stopping || is_refused) else {
         return;
     };
     if let Some(carried) = lent.carried.filter(|_| !has_failed)
         && matches!(stream, Stream::Plain(_))
-        && move_out(&guest, carried, &lent.unread).await
+        && move_out(&connection, carried, &lent.unread).await
     {
         return;
     }
@@ -349,7 +350,7 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handlers: &Handlers
     // Its own bound: with thousands of clients at once it takes a while until the kernel has told of the last
     // one that it may be written to.
     let in_time = |limit| {
-        let server = &guest.server;
+        let server = &connection.server;
         server
             .clamp_to_drain(limit)
             .min(server.until_final_cutoff())
@@ -369,8 +370,8 @@ async fn converse(guest: Arc<TcpConnection>, stream: Stream, handlers: &Handlers
 /// Gives a connection that its handler has left to the new process; says whether that has it now.
 ///
 /// Dropped half-way, at the end of the drain, this process's copy is closed: the new process may have the connection.
-async fn move_out(guest: &TcpConnection, carried: Carried, unread: &[u8]) -> bool {
-    let server = &guest.server;
+async fn move_out(connection: &TcpConnection, carried: Carried, unread: &[u8]) -> bool {
+    let server = &connection.server;
     let Some(successor) = server.successor() else {
         return false;
     };
@@ -378,18 +379,18 @@ async fn move_out(guest: &TcpConnection, carried: Carried, unread: &[u8]) -> boo
         return false;
     };
     let (state, read) = carried.into_parts();
-    let luggage = Luggage {
-        peer: guest.socket.peer_addr(),
+    let snapshot = ConnectionSnapshot {
+        peer: connection.socket.peer_addr(),
         unread: [&read, unread].concat(),
         state: Some(state),
-        ..Luggage::default()
+        ..ConnectionSnapshot::default()
     };
     server
         .move_out(
             turn,
             Kind::Tcp,
-            &guest.socket,
-            luggage,
+            &connection.socket,
+            snapshot,
             "with a handler's state",
         )
         .await
@@ -415,7 +416,7 @@ pub struct Conn {
     lent: Lent,
     /// Where it goes back to when the handler drops the connection: for the goodbye, or for the new process.
     lender: Arc<Mutex<Lent>>,
-    guest: Arc<TcpConnection>,
+    connection: Arc<TcpConnection>,
     stop: Stop,
     /// Who was last heard to listen.
     reader: Option<Waker>,
@@ -435,26 +436,26 @@ impl Conn {
     /// Who is at the other end.
     #[must_use]
     pub fn peer(&self) -> String {
-        self.guest.socket.peer()
+        self.connection.socket.peer()
     }
 
     /// The client's address; `None` for a client of a Unix socket.
     #[must_use]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
-        self.guest.socket.peer_addr()
+        self.connection.socket.peer_addr()
     }
 
     /// The address of the proxy whose [PROXY header](Listener::proxy_protocol) has the client's address; `None` for a client
     /// that has connected by itself.
     #[must_use]
     pub fn proxy_addr(&self) -> Option<std::net::SocketAddr> {
-        self.guest.socket.proxy_addr()
+        self.connection.socket.proxy_addr()
     }
 
     /// The address that the client has connected to; `None` for a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
-        self.guest.socket.local_addr()
+        self.connection.socket.local_addr()
     }
 
     /// Leaves the connection to the new process with this state, once the handler has returned: if a
@@ -476,20 +477,20 @@ impl Conn {
     fn register_reader(&mut self, cx: &Context<'_>) {
         let is_known = (self.reader.as_ref()).is_some_and(|it| it.will_wake(cx.waker()));
         if is_known {
-            self.guest.waker.register_if_unset(cx);
+            self.connection.waker.register_if_unset(cx);
         } else {
             self.reader = Some(cx.waker().clone());
-            self.guest.waker.register(cx);
+            self.connection.waker.register(cx);
         }
     }
 
     /// Whether the service stops, all that was sent before is read, and the client goes on and on.
     fn has_read_enough(&mut self) -> bool {
-        let server = &self.guest.server;
+        let server = &self.connection.server;
         if server.drain_stage() < DrainStage::Lingering {
             return false;
         }
-        let socket = &self.guest.socket;
+        let socket = &self.connection.socket;
         let owed = *self.owed.get_or_insert_with(|| socket.unread());
         owed == 0 && server.stage_age(DrainStage::Lingering) > server.clamp_to_drain(UNPAUSED)
     }
@@ -509,7 +510,7 @@ impl Conn {
             socket,
             writer,
             ..
-        } = &*self.guest;
+        } = &*self.connection;
         // Before the look at the drain stage: a change after it wakes this task.
         writer.register(cx);
         if server.drain_stage() < DrainStage::Lingering {
@@ -568,9 +569,9 @@ impl AsyncRead for Conn {
         }
         // Before the look at the drain stage: a change after it wakes this task.
         self.register_reader(cx);
-        let stopping = self.guest.server.drain_stage() >= DrainStage::Lingering;
+        let stopping = self.connection.server.drain_stage() >= DrainStage::Lingering;
         // What the kernel has and the runtime does not know of yet will wake us; only silence is the end.
-        if stopping && !self.guest.socket.has_unread() {
+        if stopping && !self.connection.socket.has_unread() {
             return Poll::Ready(Ok(()));
         }
         Poll::Pending

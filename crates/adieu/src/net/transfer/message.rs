@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::net::luggage::{CarriedCounters, CarriedRequest, Luggage, MAX_STATE, RawState};
+use crate::net::connection_snapshot::{
+    CarriedCounters, CarriedRequest, ConnectionSnapshot, MAX_STATE, RawState,
+};
 
 /// The most bytes that a client has sent and no handler has seen, as they travel with their connection.
 const MAX_UNREAD: usize = 64 * 1_024 + 8_192;
@@ -68,7 +70,7 @@ pub(super) struct Offer {
     pub(super) number: u64,
     pub(super) server: String,
     pub(super) kind: Kind,
-    pub(super) luggage: Luggage,
+    pub(super) snapshot: ConnectionSnapshot,
 }
 
 /// The first part of a message. Bytes of a client and of a program follow it as they are.
@@ -146,13 +148,13 @@ impl Message {
                 Head::Refused { number, why }
             }
             Self::Offer(offer) => {
-                let Luggage {
+                let ConnectionSnapshot {
                     counters,
                     peer,
                     request,
                     unread: pending,
                     state,
-                } = offer.luggage;
+                } = offer.snapshot;
                 unread = pending;
                 let state = state.map(|state| {
                     bytes = state.bytes;
@@ -232,7 +234,7 @@ impl Message {
             number: offer.number,
             server: offer.server,
             kind: offer.kind,
-            luggage: Luggage {
+            snapshot: ConnectionSnapshot {
                 counters: offer.counters,
                 peer: offer.peer,
                 request: offer.request,
@@ -312,7 +314,7 @@ mod tests {
                     number,
                     server,
                     kind,
-                    luggage: Luggage {
+                    snapshot: ConnectionSnapshot {
                         counters: CarriedCounters {
                             served,
                             age_ms,
@@ -333,7 +335,7 @@ mod tests {
             number: offer.number,
             server: offer.server.clone(),
             kind: offer.kind,
-            luggage: offer.luggage.clone(),
+            snapshot: offer.snapshot.clone(),
         }
     }
 
@@ -373,15 +375,15 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_not_sent() {
-        let luggage = Luggage {
+        let snapshot = ConnectionSnapshot {
             unread: vec![b'x'; MAX_UNREAD + 1],
-            ..Luggage::default()
+            ..ConnectionSnapshot::default()
         };
         let offer = Offer {
             number: 1,
             server: "api".to_owned(),
             kind: Kind::Http1,
-            luggage,
+            snapshot,
         };
         let error = Message::Offer(offer).encode().expect_err("it is too large");
         assert_eq!(error.to_string(), "it is too large to move");

@@ -156,7 +156,7 @@ async fn take_one(
         number,
         server,
         kind,
-        luggage,
+        snapshot,
     } = offer;
     let is_for = |taker: &&mut Taker| taker.name == server && taker.kinds.contains(&kind);
     let Some(taker) = takers.iter_mut().find(is_for) else {
@@ -168,7 +168,7 @@ async fn take_one(
     };
     let socket = descriptor
         .ok_or_else(nonsense)
-        .and_then(|descriptor| SharedSocket::arrived(descriptor, luggage));
+        .and_then(|descriptor| SharedSocket::arrived(descriptor, snapshot));
     let socket = match socket {
         Ok(socket) => socket,
         Err(error) => return refuse(channel, number, &error.to_string()).await,

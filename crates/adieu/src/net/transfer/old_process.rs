@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::message::{Hello, Kind, Message, Offer};
 use super::move_stats::NotMoved;
 use super::offers::{Answer, Offers};
-use crate::net::{Luggage, SharedSocket};
+use crate::net::{ConnectionSnapshot, SharedSocket};
 
 /// So many connections are offered at a time. Each of them is in the kernel's hands for a moment, and the kernel lets a
 /// user have no more there than a process may have descriptors. Those that wait for their turn are served meanwhile.
@@ -143,7 +143,7 @@ impl Turn {
         name: &str,
         kind: Kind,
         socket: &SharedSocket,
-        luggage: Luggage,
+        snapshot: ConnectionSnapshot,
     ) -> Result<(), NotMoved> {
         let successor = &*self.successor;
         let (tell, answer) = oneshot::channel();
@@ -152,7 +152,7 @@ impl Turn {
             number,
             server: name.to_owned(),
             kind,
-            luggage,
+            snapshot,
         });
         let sent = successor
             .channel

@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::move_stats::NotMoved;
-use crate::net::{Luggage, SharedSocket};
+use crate::net::{ConnectionSnapshot, SharedSocket};
 
 /// There is none.
 pub(crate) enum Successor {}
@@ -35,7 +35,7 @@ impl Turn {
         _: &str,
         _: Kind,
         _: &SharedSocket,
-        _: Luggage,
+        _: ConnectionSnapshot,
     ) -> Result<(), NotMoved> {
         match self {}
     }

@@ -28,7 +28,7 @@ pub(crate) struct CarriedRequest {
 
 /// All of a connection but its socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Luggage {
+pub(crate) struct ConnectionSnapshot {
     pub(crate) counters: CarriedCounters,
     /// The client's address, if it has one.
     pub(crate) peer: Option<SocketAddr>,
