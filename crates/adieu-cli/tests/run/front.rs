@@ -409,6 +409,8 @@ async fn clients_of_http2_and_fresh_ones_lose_nothing_either() {
 #[tokio::test]
 async fn a_stop_waits_for_the_responses() {
     let mut fronted = Fronted::start(&["--grace", "60s"], &["{socket}"]).await;
+    let mut idle = fronted.client().await;
+    assert_eq!(idle.get("/").await.status, 200);
     let mut held = JoinSet::new();
     for _ in 0..CLIENTS {
         let mut client = fronted.client().await;
@@ -419,6 +421,8 @@ async fn a_stop_waits_for_the_responses() {
     }
     fronted.wrapper.signal(Signal::TERM);
     fronted.wrapper.says("stopping: ").await;
+    // The drain has lasted for the linger: a command that got its signal with it would be gone.
+    assert_eq!(idle.response().await.status, 408);
     kill(fronted.pid, Signal::USR1);
     while let Some(response) = timeout(PATIENCE, held.join_next()).await.expect("in time") {
         let response = response.expect("a response");
