@@ -1,5 +1,6 @@
 //! The connections of one server: registered at their accept, woken when the drain stage changes, removed when closed.
 
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Waker};
@@ -104,12 +105,22 @@ impl WakerCell {
     }
 }
 
+#[derive(Clone)]
+struct Registered {
+    /// The task that looks after it.
+    task: u64,
+    /// How many were registered before it.
+    order: u64,
+    connection: Arc<dyn ManagedConnection>,
+}
+
 #[derive(Default)]
 struct Slots {
-    /// With the number of the task that looks after each.
-    used: Vec<Option<(u64, Arc<dyn ManagedConnection>)>>,
+    used: Vec<Option<Registered>>,
     free: Vec<usize>,
     count: usize,
+    /// How many were ever registered.
+    registered: u64,
     /// Cut in a stop, with streams that may outlive them: one that blocks its thread does.
     cut: Vec<Weak<dyn ManagedConnection>>,
 }
@@ -141,14 +152,20 @@ impl ConnectionRegistry {
     /// returned.
     pub(crate) fn insert(&self, task: u64, connection: Arc<dyn ManagedConnection>) -> usize {
         let mut slots = self.slots();
+        let registered = Registered {
+            task,
+            order: slots.registered,
+            connection,
+        };
+        slots.registered += 1;
         slots.count += 1;
         match slots.free.pop() {
             Some(number) => {
-                slots.used[number] = Some((task, connection));
+                slots.used[number] = Some(registered);
                 number
             }
             None => {
-                slots.used.push(Some((task, connection)));
+                slots.used.push(Some(registered));
                 slots.used.len() - 1
             }
         }
@@ -168,7 +185,7 @@ impl ConnectionRegistry {
         // Outside the lock: whatever its destructor does is not ours to wait for.
         let was_evicted = connection
             .as_ref()
-            .is_some_and(|(_, it)| it.is_being_evicted());
+            .is_some_and(|its| its.connection.is_being_evicted());
         if connection.is_some() {
             self.closed.notify_waiters();
         }
@@ -181,19 +198,21 @@ impl ConnectionRegistry {
         self.slots().cut.push(connection);
     }
 
-    /// The connection that has been idle for the longest, if any is.
+    /// The connection that has been idle for the longest, if any is. Of those that have been so for the same time, the one
+    /// that was accepted first: the client of the last may be about to send its request.
     pub(super) fn longest_idle(&self) -> Option<Candidate> {
         let slots = self.slots();
         let used = slots.used.iter().enumerate();
         let idle = used.filter_map(|(number, slot)| {
-            let (_, connection) = slot.as_ref()?;
-            Some((connection.idle()?, number, connection))
+            let registered = slot.as_ref()?;
+            Some((registered.connection.idle()?, number, registered))
         });
-        let (idle, number, connection) = idle.max_by_key(|(idle, ..)| *idle)?;
+        let (idle, number, registered) =
+            idle.max_by_key(|(idle, _, registered)| (*idle, Reverse(registered.order)))?;
         Some(Candidate {
             idle,
             number,
-            connection: Arc::clone(connection),
+            connection: Arc::clone(&registered.connection),
         })
     }
 
@@ -207,7 +226,7 @@ impl ConnectionRegistry {
         let is_there = {
             let slots = self.slots();
             let slot = slots.used.get(number).and_then(Option::as_ref);
-            let is_there = slot.is_some_and(|(_, its)| Arc::ptr_eq(its, &connection));
+            let is_there = slot.is_some_and(|its| Arc::ptr_eq(&its.connection, &connection));
             if is_there {
                 // Under the lock: `remove` after it sees that it was asked.
                 connection.request_eviction();
@@ -252,7 +271,7 @@ impl ConnectionRegistry {
                 .used
                 .iter()
                 .flatten()
-                .map(|(_, connection)| connection.requests())
+                .map(|registered| registered.connection.requests())
                 .sum(),
         }
     }
@@ -261,19 +280,52 @@ impl ConnectionRegistry {
     pub(crate) fn activity(&self, task: u64) -> Option<Activity> {
         let slots = self.slots();
         let connections = || slots.used.iter().flatten();
-        match connections().find(|(its, _)| *its == task) {
-            Some((_, connection)) => connection.activity(None),
+        match connections().find(|its| its.task == task) {
+            Some(its) => its.connection.activity(None),
             None => connections()
-                .map(|(_, connection)| Arc::clone(connection))
+                .map(|registered| Arc::clone(&registered.connection))
                 .chain(slots.cut.iter().filter_map(Weak::upgrade))
                 .find_map(|connection| connection.activity(Some(task))),
         }
     }
 
     pub(crate) fn wake_all(&self) {
-        let connections: Vec<_> = self.slots().used.iter().flatten().cloned().collect();
-        for (_, connection) in connections {
+        let registered: Vec<_> = self.slots().used.iter().flatten().cloned().collect();
+        for Registered { connection, .. } in registered {
             connection.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct IdleFor(u64);
+
+    impl ManagedConnection for IdleFor {
+        fn wake(&self) {}
+
+        fn activity(&self, _: Option<u64>) -> Option<Activity> {
+            None
+        }
+
+        fn idle(&self) -> Option<u64> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    fn of_connections_idle_for_as_long_the_first_makes_room() {
+        let registry = ConnectionRegistry::default();
+        let insert = |idle| registry.insert(0, Arc::new(IdleFor(idle)));
+        let (gone, first) = (insert(3), insert(3));
+        insert(3);
+        registry.remove(gone);
+        assert_eq!(insert(3), gone, "the place is given again");
+        let longest = || registry.longest_idle().expect("an idle connection").number;
+        assert_eq!(longest(), first);
+        let longer = insert(4);
+        assert_eq!(longest(), longer);
     }
 }
