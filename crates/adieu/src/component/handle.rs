@@ -109,15 +109,18 @@ impl ComponentHandle {
     /// If it then fails, log, report and exit code say so, and the service goes on. When the last task of a service has
     /// ended, the service stops.
     pub fn stop(&self) {
-        let closes = self.core.with_part(self.id, |part| match part.role {
-            Role::Work => {
-                part.stop.request_by_handle(false);
-                false
-            }
-            Role::Resource => part.closer.is_some(),
-            Role::Hook(_) => false,
-        });
-        if closes == Some(true) {
+        let (stop, closes) = self
+            .core
+            .with_part(self.id, |part| match part.role {
+                Role::Work => (Some(part.stop.by_handle(false)), false),
+                Role::Resource => (None, part.closer.is_some()),
+                Role::Hook(_) => (None, false),
+            })
+            .unwrap_or_default();
+        if let Some(stop) = stop {
+            stop.request();
+        }
+        if closes {
             self.core.mailbox.push(DriverMessage::Close(self.id));
         }
     }
@@ -132,23 +135,24 @@ impl ComponentHandle {
     /// If it cannot be started again, has ended for good, or the service is stopping.
     pub fn restart(&self) -> Result<(), Error> {
         let is_stopping = self.core.is_stopping();
-        let refused = self.core.with_part(self.id, |part| {
+        let stop = self.core.with_part(self.id, |part| {
             let why = match part.end.get() {
                 Some(_) => "it has ended",
                 None if !part.is_restartable => {
                     "it was made to run once: make it with `app.restarting`, or a worker with `.restart(..)`"
                 }
                 None if is_stopping => "the service is stopping",
-                None => {
-                    part.stop.request_by_handle(true);
-                    return None;
-                }
+                None => return Ok(part.stop.by_handle(true)),
             };
-            Some((why, part.place))
+            Err((why, part.place))
         });
-        match refused.flatten() {
+        match stop {
             None => Ok(()),
-            Some((why, place)) => Err(Error::new(ErrorKind::NotRestarted {
+            Some(Ok(stop)) => {
+                stop.request();
+                Ok(())
+            }
+            Some(Err((why, place))) => Err(Error::new(ErrorKind::NotRestarted {
                 name: Arc::clone(&self.name),
                 place,
                 why,
@@ -162,12 +166,12 @@ impl ComponentHandle {
     /// That is work which was cut: its outcome is [`Outcome::Cancelled`], and the exit code will be 3. Blocking code cannot
     /// be cancelled. A resource is not changed, unless it is closing: then the close is given up.
     pub fn cancel(&self) {
-        let token = self.core.with_part(self.id, |part| {
+        let ends = self.core.with_part(self.id, |part| {
             // A task that is started again would otherwise be cancelled for good with `restart` still pending.
-            part.stop.request_by_handle(false);
-            part.token.clone()
+            (part.stop.by_handle(false), part.token.clone())
         });
-        if let Some(token) = token {
+        if let Some((stop, token)) = ends {
+            stop.request();
             token.cancel();
         }
     }

@@ -1,7 +1,7 @@
 //! The stop of one component, which its handle or the service requests, and how others wait for its end.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use adieu_lifecycle::{ComponentId, Outcome};
@@ -37,12 +37,13 @@ impl ComponentStop {
         self.state.request(Duration::MAX);
     }
 
-    /// Requests its stop, and sets whether it starts again. The last request counts.
+    /// The stop that a handle is about to request, and whether the component starts again. The last one counts.
     ///
-    /// Called under the lock of the components, like [`restarts`](Self::restarts).
-    pub(crate) fn request_by_handle(&self, restarts: bool) {
+    /// Called under the lock of the components, like [`restarts`](Self::restarts). The request follows outside of it: the
+    /// wakers are code of the program, and may hang.
+    pub(crate) fn by_handle(self: &Arc<Self>, restarts: bool) -> Arc<Self> {
         self.restarts.store(restarts, Ordering::Relaxed);
-        self.request();
+        Arc::clone(self)
     }
 
     pub(crate) fn restarts(&self) -> bool {

@@ -285,8 +285,12 @@ impl ServiceShared {
 
     /// Tells every component of the service's stop, which has been requested.
     pub(crate) fn pass_stop_on(&self) {
-        for part in &*self.parts() {
-            part.stop.request();
+        let parts = self.parts();
+        let stops: Vec<_> = parts.iter().map(|part| Arc::clone(&part.stop)).collect();
+        // The wakers are code of the program. One that hangs must not keep the report from the components.
+        drop(parts);
+        for stop in stops {
+            stop.request();
         }
     }
 
