@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::launch;
 use super::process_tree::{HelperProcess, MARK};
+use super::spawning::spawning;
 use super::system;
 use super::target_process::describe;
 
@@ -46,16 +47,21 @@ async fn output(line: &str, cwd: Option<&Path>, patience: Duration) -> Result<Ou
     }
     system::own_group(&mut command);
     let mark = launch::mark();
-    let mut child = command
+    command
         .env(MARK, &mark)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| format!("no shell: {error}"))?;
-    let leader = child.id().and_then(system::pid);
-    let _ended_with_us = leader.map(|leader| HelperProcess::new(&child, leader, mark));
+        .kill_on_drop(true);
+    let (mut child, _ended_with_us) = {
+        let _registering = spawning();
+        let child = command
+            .spawn()
+            .map_err(|error| format!("no shell: {error}"))?;
+        let leader = child.id().and_then(system::pid);
+        let helper = leader.map(|leader| HelperProcess::new(&child, leader, mark));
+        (child, helper)
+    };
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let whole = async {
         let (stdout, stderr, status) =

@@ -13,6 +13,7 @@ mod placeholders;
 #[cfg_attr(windows, path = "process_tree_windows.rs")]
 mod process_tree;
 mod ready;
+mod spawning;
 mod stop_signal;
 #[cfg_attr(unix, path = "unix.rs")]
 #[cfg_attr(windows, path = "windows.rs")]

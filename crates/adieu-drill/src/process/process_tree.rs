@@ -12,6 +12,7 @@ use std::sync::PoisonError;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tokio::process::Child;
 
+use super::spawning::spawning;
 use super::system::Handle;
 
 /// A process of the program's.
@@ -215,9 +216,12 @@ impl ProcessTree {
 
     /// All living processes, the root included. Dead children of ours are reaped.
     pub(crate) fn living(&self) -> Vec<ProcInfo> {
-        let all = everybody();
+        let (all, started_here) = {
+            let _registered = spawning();
+            let ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+            (everybody(), ours.clone())
+        };
         let foundling = OrphanMatcher::of(self.alone);
-        let started_here = OURS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let ours: Vec<ProcInfo> = all
             .values()

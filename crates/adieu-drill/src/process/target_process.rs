@@ -15,6 +15,7 @@ use super::output::Output;
 use super::placeholders::Placeholders;
 use super::process_tree::{ProcInfo, ProcessTree};
 use super::ready::Ready;
+use super::spawning::spawning;
 use super::system::{self, Handle, Held, Notices, Signal};
 
 /// A running program. Dropped, it and all its descendants are killed.
@@ -73,6 +74,7 @@ impl TargetProcess {
                 None
             }
         };
+        let registering = spawning();
         let mut child = command.spawn()?;
         let started = Instant::now();
         let leader = child
@@ -80,6 +82,7 @@ impl TargetProcess {
             .and_then(system::pid)
             .ok_or(io::ErrorKind::NotFound)?;
         let tree = Arc::new(ProcessTree::new(&child, leader, mark, launch.alone));
+        drop(registering);
         // Before anything waits for it: until then its number is its own.
         let leader = Handle::open(leader);
         let output = Output::new(match ready {
