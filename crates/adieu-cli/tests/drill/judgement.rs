@@ -111,7 +111,7 @@ fn requests_sent_together_are_answered_as_they_were_before() {
         ("root-503", "answer 2 of 4, GET /: answered 503"),
         (
             "root-foreign",
-            "answer 4 of 4, GET /: answered with 16 bytes",
+            "answer 4 of 4, GET /: answered with 15 bytes",
         ),
     ] {
         let judged = test.judge(&checks, fault);
