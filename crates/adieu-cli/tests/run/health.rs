@@ -243,8 +243,8 @@ async fn a_probe_that_hangs_is_killed() {
 
 #[test]
 fn nobody_there_is_found_out() {
-    let nobody = free();
-    assert_eq!(health(nobody.address(), "/livez").0, 1);
+    let unused = free();
+    assert_eq!(health(unused.address(), "/livez").0, 1);
 }
 
 /// A start may take longer than the watchdog bears: it counts from readiness, as systemd's does.
@@ -291,8 +291,8 @@ async fn an_answer_does_not_make_it_larger() {
 /// What a probe asks may hold a password, and any client may ask for health.
 #[tokio::test]
 async fn a_probe_is_named_by_its_kind() {
-    let nobody = free();
-    let tcp = nobody.address().to_string();
+    let unused = free();
+    let tcp = unused.address().to_string();
     let url = format!("http://{tcp}/?token=hunter2");
     let command = "test hunter2 = hunter3";
     let options = [

@@ -92,6 +92,7 @@ async fn what_a_task_waits_in_hears_of_its_own_stop() {
                 group.spawn("member", member).expect("not too late");
                 group.join().await.expect("it ends with success");
             });
+            #[cfg(feature = "tokio-util")]
             app.task("token", |stop| async move {
                 stop.token().cancelled().await;
             });

@@ -5,7 +5,6 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adieu::App;
 use adieu::report::{Cause, Outcome};
 use adieu::retry::{Backoff, Permanent, RetryAfter};
 use adieu::state::{Entry, Expected, Record, Store, StoreError, StoreFuture, Version};
@@ -372,7 +371,7 @@ fn whenever_the_stop_comes_each_update_is_handled_once() {
     const LAST: u64 = 5;
     let shelf: Arc<Mutex<Shelf>> = Arc::default();
     let diary: Arc<Mutex<Diary>> = Arc::default();
-    async fn setup(app: &mut App, shelf: Shelf, diary: Diary) -> adieu::Result {
+    async fn setup(app: &mut adieu::App, shelf: Shelf, diary: Diary) -> adieu::Result {
         let store = app.store(async { Ok::<_, StoreError>(shelf) }).await?;
         app.poller(
             "updates",
@@ -390,7 +389,7 @@ fn whenever_the_stop_comes_each_update_is_handled_once() {
         Ok(())
     }
     let (shelves, diaries) = (Arc::clone(&shelf), Arc::clone(&diary));
-    let swept = adieu::testing::sweep(async |app: &mut App| {
+    let swept = adieu::testing::sweep(async |app: &mut adieu::App| {
         let (fresh, blank) = (Shelf::default(), Diary::default());
         *shelf.lock().unwrap() = fresh.clone();
         *diary.lock().unwrap() = blank.clone();
@@ -404,7 +403,7 @@ fn whenever_the_stop_comes_each_update_is_handled_once() {
         );
         let (again, seen) = (shelf.clone(), diary.clone());
         let report = adieu::testing::rehearse(
-            async move |app: &mut App| setup(app, again, seen).await,
+            async move |app: &mut adieu::App| setup(app, again, seen).await,
             async |world| {
                 world.pass(secs(1)).await;
                 world.shutdown_handle().stop("seen enough");
