@@ -23,8 +23,8 @@ struct SignalRegistry {
     early: Vec<Signal>,
     /// Caught for a scope that had ended: the next service gets them, or they have their previous effect.
     late: Vec<Signal>,
-    /// When a key was last pressed for an interrupt.
-    last_press: Option<Instant>,
+    /// The last interrupt that has no other half yet: who sent it, and when.
+    last_interrupt: Option<(Sender, Instant)>,
     /// Guards that are alive.
     catches: usize,
     /// What was there before, and is put back.
@@ -35,7 +35,7 @@ static REGISTRY: Mutex<SignalRegistry> = Mutex::new(SignalRegistry {
     listeners: Vec::new(),
     early: Vec::new(),
     late: Vec::new(),
-    last_press: None,
+    last_interrupt: None,
     catches: 0,
     taken: platform::NOTHING,
 });
@@ -172,15 +172,12 @@ fn deliver(signal: Signal, sender: Sender) {
     let listeners = {
         let mut registry = registry();
         if signal == Signal::Interrupt {
-            match sender {
-                Sender::Terminal => registry.last_press = Some(Instant::now()),
-                Sender::Process => {
-                    let press = registry.last_press.take();
-                    if press.is_some_and(|press| press.elapsed() < PASSED_ON) {
-                        return;
-                    }
-                }
+            // Two threads may handle the two, so that the wrapper's is noted first.
+            let other = registry.last_interrupt.take();
+            if other.is_some_and(|(of, at)| of != sender && at.elapsed() < PASSED_ON) {
+                return;
             }
+            registry.last_interrupt = Some((sender, Instant::now()));
         }
         let live: Vec<Arc<ServiceShared>> = registry.live().collect();
         if live.is_empty() {
@@ -401,7 +398,7 @@ mod tests {
             listeners: Vec::new(),
             early: Vec::new(),
             late: Vec::new(),
-            last_press: None,
+            last_interrupt: None,
             catches: 1,
             taken: platform::NOTHING,
         };
