@@ -1,11 +1,10 @@
 //! Reports in files: whole or not at all, and readable by their owner only unless they are meant for others.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use adieu_os::file::{self, Readers};
 
 /// Writes a file so that a reader sees all of it or what was there before; mode 0600. A device or a pipe, like
 /// `/dev/stdout`, is written to as it is.
@@ -14,7 +13,7 @@ use tempfile::{Builder, NamedTempFile};
 ///
 /// If it cannot be written. What was there before is still there then.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), Unwritable> {
-    try_write(path, content, Readers::Owner).map_err(|error| Unwritable::new(path, error))
+    file::write(path, content, Readers::Owner).map_err(|error| Unwritable::new(path, error))
 }
 
 /// Writes a file that other programs pick up, as the step of a build server does that uploads reports: with the
@@ -24,14 +23,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Unwritable> {
 ///
 /// As [`write()`].
 pub fn write_shared(path: &Path, content: &[u8]) -> Result<(), Unwritable> {
-    try_write(path, content, Readers::Umask).map_err(|error| Unwritable::new(path, error))
-}
-
-/// Who may read a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Readers {
-    Owner,
-    Umask,
+    file::write(path, content, Readers::Umask).map_err(|error| Unwritable::new(path, error))
 }
 
 /// Finds out before a long drill whether its report can be written after it.
@@ -40,63 +32,7 @@ enum Readers {
 ///
 /// If it cannot.
 pub fn check_writable(path: &Path) -> Result<(), Unwritable> {
-    try_check(path).map_err(|error| Unwritable::new(path, error))
-}
-
-fn try_write(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
-    if is_special(path) {
-        return OpenOptions::new()
-            .write(true)
-            .open(path)?
-            .write_all(content);
-    }
-    let mut part = beside(path, readers)?;
-    part.write_all(content)?;
-    part.as_file().sync_data()?;
-    part.persist(path).map_err(|error| error.error)?;
-    Ok(())
-}
-
-fn try_check(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "it is a directory",
-        ));
-    }
-    if is_special(path) {
-        return Ok(());
-    }
-    // Gone again at the end of this line.
-    beside(path, Readers::Owner).map(drop)
-}
-
-/// Whether there is something that must not be replaced by a file.
-fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-fn beside(path: &Path, readers: Readers) -> io::Result<NamedTempFile> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it has no file name",
-        ));
-    };
-    let directory = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    let mut builder = Builder::new();
-    builder.prefix(name).suffix(".part");
-    #[cfg(unix)]
-    if readers == Readers::Umask {
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    #[cfg(not(unix))]
-    let _ = readers;
-    builder.tempfile_in(directory)
+    file::check(path).map_err(|error| Unwritable::new(path, error))
 }
 
 /// A report that cannot be written.
@@ -132,6 +68,8 @@ impl std::error::Error for Unwritable {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -151,24 +89,6 @@ mod tests {
         }
         let names = fs::read_dir(directory.path()).expect("readable").count();
         assert_eq!(names, 1, "nothing is left beside it");
-    }
-
-    /// A file made in the same directory in the plainest way has the mode that the umask leaves.
-    #[cfg(unix)]
-    #[test]
-    fn a_file_for_others_has_the_mode_of_any_other_file() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let directory = tempfile::tempdir().expect("a directory");
-        let mode = |name: &str| {
-            let found = fs::metadata(directory.path().join(name)).expect("there");
-            found.permissions().mode() & 0o777
-        };
-        fs::write(directory.path().join("plain"), b"").expect("written");
-        write_shared(&directory.path().join("report.xml"), b"x").expect("written");
-        assert_eq!(mode("report.xml"), mode("plain"));
-        write(&directory.path().join("own"), b"x").expect("written");
-        assert_eq!(mode("own"), 0o600);
     }
 
     #[test]

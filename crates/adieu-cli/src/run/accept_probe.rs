@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::fs;
 
+use adieu_os::socket::inode;
+
 use super::procfs;
 
 /// No list of descriptors is longer that we care to read.
@@ -29,12 +31,7 @@ fn waits(pid: u32, socket: u64) -> bool {
         let link = link.to_string_lossy();
         if link == "anon_inode:[eventpoll]" {
             epolls.push(entry);
-        } else if let Some(inode) = link.strip_prefix("socket:[")
-            && let Some(inode) = inode
-                .strip_suffix(']')
-                .and_then(|it| it.parse::<u64>().ok())
-            && inode == socket
-        {
+        } else if inode(&link) == Some(socket) {
             numbers.insert(u64::from(entry));
         }
     }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::BorrowedFd;
 
+use adieu_os::socket::TcpRow;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
@@ -67,33 +68,20 @@ fn backlog_of(table: &str, inodes: &HashSet<u64>) -> u32 {
 pub(super) fn listening_on(pid: u32, port: u16) -> Vec<u64> {
     let all = ["tcp", "tcp6"].into_iter().flat_map(|name| {
         let table = std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
-        let lines = table
-            .lines()
-            .skip(1)
-            .map_while(|line| Some((line.to_owned(), parse_listening(line)?)));
-        let theirs = lines.filter(|(line, _)| local_port(line) == Some(port));
-        theirs.map(|(_, (inode, _))| inode).collect::<Vec<_>>()
+        let listening = table.lines().skip(1).map_while(|line| {
+            let row = TcpRow::parse(line).filter(TcpRow::is_listening)?;
+            Some((row.local_port(), row.inode()?))
+        });
+        let theirs = listening.filter(|(local, _)| *local == Some(port));
+        theirs.map(|(_, inode)| inode).collect::<Vec<_>>()
     });
     all.collect()
 }
 
-/// The port in the second word, as in `0100007F:1F90`.
-#[cfg(feature = "front")]
-fn local_port(line: &str) -> Option<u16> {
-    let address = line.split_ascii_whitespace().nth(1)?;
-    u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok()
-}
-
-/// Inode and queue of a socket that listens, from a line as in
-/// `0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 00000000 0 0 12345 1 …`; `None` for any other.
+/// Inode and queue of a socket that listens; `None` for any other.
 fn parse_listening(line: &str) -> Option<(u64, u32)> {
-    const LISTEN: &str = "0A";
-    let mut words = line.split_ascii_whitespace().skip(3);
-    if words.next()? != LISTEN {
-        return None;
-    }
-    let queue = u32::from_str_radix(words.next()?.split_once(':')?.1, 16).ok()?;
-    Some((words.nth(4)?.parse().ok()?, queue))
+    let row = TcpRow::parse(line).filter(TcpRow::is_listening)?;
+    Some((row.inode()?, row.receive_queue()?))
 }
 
 /// Asks as `ss -x` does.

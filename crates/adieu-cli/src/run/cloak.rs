@@ -10,6 +10,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use adieu_os::socket::{TcpRow, cloak, sockets_of};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -79,7 +80,7 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> CloakedSoc
 /// No client reaches a Unix socket of ours any more: its file is gone.
 fn is_hidden(socket: BorrowedFd<'_>) -> bool {
     let is_unix = socket_domain(socket).is_ok_and(|it| it == AddressFamily::UNIX);
-    is_unix || (sys::queue(socket).is_ok() && sys::cloak(socket).is_ok())
+    is_unix || (sys::queue(socket).is_ok() && cloak(socket).is_ok())
 }
 
 impl CloakedSockets {
@@ -270,20 +271,6 @@ fn take(pid: u32, number: i32, pidfd: &mut Option<OwnedFd>) -> io::Result<OwnedF
     Ok(pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty())?)
 }
 
-/// The sockets of a process, by the number of their descriptor and by inode.
-pub(super) fn sockets_of(pid: &str) -> impl Iterator<Item = (i32, u64)> {
-    fs::read_dir(format!("/proc/{pid}/fd"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            let link = fs::read_link(entry.path()).ok()?;
-            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-            Some((number, inode.parse().ok()?))
-        })
-}
-
 /// The TCP sockets of one network namespace.
 #[derive(Default)]
 struct Table {
@@ -327,13 +314,11 @@ impl Table {
         }
     }
 
-    /// A line as in `0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 1 …`.
     fn add(&mut self, line: &str) -> Option<Line> {
-        const LISTEN: &str = "0A";
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let port = u16::from_str_radix(words.next()?.rsplit_once(':')?.1, 16).ok()?;
-        if words.nth(1)? == LISTEN {
-            self.listening.insert(words.nth(5)?.parse().ok()?, port);
+        let row = TcpRow::parse(line)?;
+        let port = row.local_port()?;
+        if row.is_listening() {
+            self.listening.insert(row.inode()?, port);
             Some(Line::Listener(port))
         } else {
             self.busy.insert(port);

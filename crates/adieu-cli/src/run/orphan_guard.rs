@@ -10,12 +10,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use adieu_os::process::has_in_environment;
 
 use super::signals::Signal;
 use super::{procfs, sys};
@@ -24,7 +25,7 @@ use super::{procfs, sys};
 pub(super) const MARK: &str = "ADIEU_RUN";
 /// Its name in a list of processes; a kernel has room for 15 characters.
 const NAME: &str = "adieu-guardian";
-/// NotifyState in the place of a group: all have ended, and so may the guard.
+/// In the place of a group: all have ended, and so may the guard.
 const DISMISSED: i32 = 0;
 /// Of a leader whose birth /proc does not tell.
 const UNKNOWN: u64 = 0;
@@ -154,11 +155,7 @@ fn kill_group(group: u32, birth: u64, session: Option<u32>) {
 
 /// A guard of others, further down, has its own work to do. A zombie has no environment.
 fn is_ours(pid: u32, mark: &str) -> bool {
-    let is_marked = |environment: Vec<u8>| {
-        let mut variables = environment.split(|byte| *byte == 0);
-        variables.any(|it| it == mark.as_bytes())
-    };
     pid != process::id()
-        && fs::read(format!("/proc/{pid}/environ")).is_ok_and(is_marked)
+        && has_in_environment(pid, |pair| pair == mark.as_bytes())
         && procfs::name(pid) != NAME
 }

@@ -1,16 +1,18 @@
-//! What /proc says of processes: their parents, groups, sessions and names.
+//! The processes below us: found, signalled and read.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
-use std::str::FromStr;
 
+use adieu_os::process::{self, ProcessStat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::signals::Signal;
 use super::sys;
+
+pub(super) use adieu_os::process::{all, is_mounted};
 
 /// All processes below this one, the nearest first. A look at one moment: some may be gone, some may be new. None if
 /// /proc is [not ours](is_mounted).
@@ -35,27 +37,11 @@ pub(super) fn descendants(root: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Whether /proc tells of our processes, by our numbers. In a namespace whose /proc was not mounted anew it tells of
-/// others by the same numbers.
-pub(super) fn is_mounted() -> bool {
-    let us = fs::read_link("/proc/self");
-    us.is_ok_and(|us| us.to_str() == Some(&std::process::id().to_string()))
-}
-
 /// This one and all below it.
 pub(super) fn subtree(root: u32) -> Vec<u32> {
     let mut all = vec![root];
     all.extend(descendants(root));
     all
-}
-
-/// All processes there are.
-pub(super) fn all() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The members of this process group, also zombies.
@@ -76,10 +62,10 @@ pub(super) fn is_below_us(pid: u32) -> bool {
     for _ in 0..TIMES {
         let mut on_the_way = pid;
         loop {
-            match stat_of(on_the_way) {
-                Some((_, parent)) if parent == us => return true,
-                Some((_, 0)) => return false,
-                Some((_, parent)) => on_the_way = parent,
+            match ProcessStat::of(on_the_way).map(|it| it.parent) {
+                Some(parent) if parent == us => return true,
+                Some(0) => return false,
+                Some(parent) => on_the_way = parent,
                 None if on_the_way == pid => return false,
                 None => break,
             }
@@ -118,58 +104,34 @@ fn is_short(error: &io::Error) -> bool {
 
 /// Continues a process that is suspended, as by SIGSTOP. No other process gets the signal.
 pub(super) fn wake(pid: u32) {
-    if is_mounted() && stat_of(pid).is_some_and(|(state, _)| state == 'T') {
+    if is_mounted() && ProcessStat::of(pid).is_some_and(|it| it.state == 'T') {
         sys::kill(pid, Signal::CONT);
     }
 }
 
 /// `None` for one that is gone, and for a zombie: it only waits for its parent.
 fn parent_of(pid: u32) -> Option<u32> {
-    let (state, parent) = stat_of(pid)?;
-    (state != 'Z' && state != 'X').then_some(parent)
-}
-
-/// Its state and its parent.
-fn stat_of(pid: u32) -> Option<(char, u32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may hold any character; what follows the last one does not.
-    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
-    let state = rest.next()?.chars().next()?;
-    Some((state, rest.next()?.parse().ok()?))
+    let stat = ProcessStat::of(pid)?;
+    (!stat.has_ended()).then_some(stat.parent)
 }
 
 pub(super) fn is_in_group(pid: u32, group: u32) -> bool {
-    group_of(pid) == Some(group)
-}
-
-fn group_of(pid: u32) -> Option<u32> {
-    // After the state and the parent.
-    field_of(pid, 2)
+    ProcessStat::of(pid).is_some_and(|it| it.group == group)
 }
 
 /// The session that a process is in.
 pub(super) fn session_of(pid: u32) -> Option<u32> {
-    field_of(pid, 3)
+    ProcessStat::of(pid).map(|it| it.session)
 }
 
 /// When a process began, in ticks since the machine did: together with its number it is unique.
 pub(super) fn birth_of(pid: u32) -> Option<u64> {
-    field_of(pid, 19)
-}
-
-/// A field of what /proc says of a process, counted from its state.
-fn field_of<T: FromStr>(pid: u32, number: usize) -> Option<T> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let rest = stat.rsplit_once(") ")?.1;
-    rest.split(' ').nth(number)?.parse().ok()
+    ProcessStat::of(pid).map(|it| it.started)
 }
 
 /// With what a process has ended that its parent has not waited for yet, as the parent will be told.
 pub(super) fn status_of(pid: u32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let rest = stat.rsplit_once(") ")?.1.trim_end();
-    rest.starts_with('Z')
-        .then(|| rest.rsplit(' ').next()?.parse().ok())?
+    ProcessStat::of(pid)?.wait_status
 }
 
 /// Reads the memory of a process; gives back how much there was to read. Through /proc, which the kernel allows to a
@@ -180,8 +142,7 @@ pub(super) fn read_memory(pid: u32, address: u64, into: &mut [u8]) -> io::Result
 
 /// The name of a process, for people.
 pub(super) fn name(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
-        .map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned())
+    process::name(pid).unwrap_or_else(|| "?".to_owned())
 }
 
 #[cfg(test)]
@@ -200,7 +161,7 @@ mod tests {
         child.wait().unwrap();
         assert!(!is_below_us(child.id()));
         assert_eq!(subtree(us)[0], us);
-        let group = group_of(us).unwrap();
+        let group = ProcessStat::of(us).unwrap().group;
         assert!(in_group(group).any(|pid| pid == us));
     }
 }

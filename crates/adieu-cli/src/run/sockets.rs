@@ -13,12 +13,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use adieu_os::socket::{self, sockets_of};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::address::{Address, SocketAddress, explain};
 use super::command::Environment;
 use super::options::CommandOptions;
-use super::{cloak, log, sys};
+use super::{log, sys};
 
 /// A queue that overflows loses connections.
 const BACKLOG: i32 = 4_096;
@@ -95,7 +96,7 @@ impl Sockets {
     /// Takes what was handed to us, which is for a command that is alone, and opens the rest: for each command its
     /// own. Before any other descriptor is opened.
     pub(super) fn open(commands: &[CommandOptions]) -> Result<Vec<Self>, String> {
-        let lent: Vec<u64> = cloak::sockets_of("self").map(|(_, inode)| inode).collect();
+        let lent: Vec<u64> = sockets_of("self").map(|(_, inode)| inode).collect();
         let inherited = inherited_count();
         if inherited > 0 && commands.len() > 1 {
             return Err(
@@ -407,11 +408,7 @@ fn answers(path: &Path) -> io::Result<()> {
 /// The number by which /proc knows a socket.
 pub(super) fn inode(socket: BorrowedFd<'_>) -> Option<u64> {
     let link = std::fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?;
-    let text = link.to_str()?;
-    text.strip_prefix("socket:[")?
-        .strip_suffix(']')?
-        .parse()
-        .ok()
+    socket::inode(link.to_str()?)
 }
 
 #[cfg(test)]

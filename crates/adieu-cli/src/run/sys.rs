@@ -247,13 +247,6 @@ pub(super) fn group_lives(group: u32) -> bool {
     i32::try_from(group).is_ok_and(|group| group > 1 && unsafe { libc::kill(-group, 0) } == 0)
 }
 
-/// Hides a listening socket from new connections while handshakes half done still arrive in its queue: binds it to
-/// an interface that does not exist.
-pub(super) fn cloak(socket: BorrowedFd<'_>) -> io::Result<()> {
-    const SO_BINDTOIFINDEX: c_int = 62;
-    set_option(socket, SO_BINDTOIFINDEX, &c_int::MAX)
-}
-
 /// New connections to the group of sockets that share this one's port go to the socket of this index.
 pub(super) fn direct(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     let mut program = libc::sock_filter {

@@ -1,6 +1,8 @@
 //! The kernel's table of all TCP connections, as text: for where it does not answer questions about one of them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
+
+use adieu_os::socket::TcpRow;
 
 use super::{Arrival, End, Sent};
 
@@ -28,42 +30,18 @@ fn find(table: &str, port: u16, sent: &[Sent]) -> Vec<Arrival> {
     found
 }
 
-/// The server's end of a connection, and whom it belongs to:
-/// `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …`
+/// The port of the server, the client, and the server's end of the connection between them.
 fn parse(line: &str) -> Option<(u16, SocketAddr, End)> {
-    let mut fields = line.split_whitespace().skip(1);
-    let local = address(fields.next()?)?;
-    let peer = address(fields.next()?)?;
-    let state = u8::from_str_radix(fields.next()?, 16).ok()?;
-    let (_, unread) = fields.next()?.split_once(':')?;
-    let inode = fields.nth(4)?;
+    let row = TcpRow::parse(line)?;
+    let peer = row.remote()?;
     let end = End {
-        state,
-        unread: u64::from_str_radix(unread, 16).ok()?,
-        accepted: inode != "0",
+        state: row.state(),
+        unread: row.receive_queue()?.into(),
+        accepted: row.inode()? != 0,
     };
-    Some((local.port(), peer, end))
-}
-
-/// `0100007F:1F90`; the bytes of an address are in the order of the network within words in the order of the machine.
-fn address(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let word = |at: usize| {
-        let digits = ip.get(at * 8..at * 8 + 8)?;
-        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
-    };
-    let ip: IpAddr = match ip.len() {
-        8 => Ipv4Addr::from(word(0)?).into(),
-        32 => {
-            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-            let bytes: [u8; 16] = words.as_flattened().try_into().ok()?;
-            Ipv6Addr::from(bytes).into()
-        }
-        _ => return None,
-    };
-    // A listener for both has clients with old addresses in the table of the new ones.
-    Some(SocketAddr::new(ip.to_canonical(), port))
+    // A listener for both families has clients with IPv4 addresses in the table of IPv6.
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    Some((row.local_port()?, peer, end))
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! below us and was not started by us is such an orphan: see [`OrphanMatcher`].
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use adieu_os::process::{self, ProcessStat, has_in_environment};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tokio::process::Child;
 
@@ -178,7 +178,7 @@ impl HelperProcess {
 
 impl Drop for HelperProcess {
     fn drop(&mut self) {
-        let all = everybody();
+        let all = all_processes();
         // Once the leader has been waited for, another process may lead a group of that number.
         let there = |leader: &&ProcInfo| {
             let now = all.get(&leader.pid);
@@ -219,7 +219,7 @@ impl ProcessTree {
         let (all, started_here) = {
             let _registered = spawning();
             let ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-            (everybody(), ours.clone())
+            (all_processes(), ours.clone())
         };
         let foundling = OrphanMatcher::of(self.alone);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,15 +302,14 @@ fn is_marked(pid: i32, mark: &str) -> bool {
 }
 
 /// Whether it was started with such a pair in its environment.
-fn has(pid: i32, wanted: impl Fn(&[u8]) -> bool) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(wanted))
+fn has(pid: i32, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+    u32::try_from(pid).is_ok_and(|pid| has_in_environment(pid, is_wanted))
 }
 
 /// Kills every process with a mark that begins like this in its environment, and their descendants. Whether there was
 /// one.
 pub(super) fn end_marked(beginning: &str) -> bool {
-    let all = everybody();
+    let all = all_processes();
     let wanted = format!("{MARK}={beginning}-");
     let marked: Vec<SpawnedPid> = all
         .values()
@@ -330,51 +329,26 @@ pub(super) fn end_marked(beginning: &str) -> bool {
     !left.is_empty()
 }
 
-fn everybody() -> BTreeMap<i32, ProcInfo> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return BTreeMap::new();
-    };
-    let pids = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid: i32| Some((pid, look_at(pid)?)))
-        .collect()
+fn all_processes() -> BTreeMap<i32, ProcInfo> {
+    let pids = process::all().filter_map(|pid| i32::try_from(pid).ok());
+    pids.filter_map(|pid| Some((pid, look_at(pid)?))).collect()
 }
 
 fn look_at(pid: i32) -> Option<ProcInfo> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse(pid, &String::from_utf8_lossy(&stat))
-}
-
-/// `pid (name) state ppid …`, where a name may have spaces and parentheses of its own.
-fn parse(pid: i32, stat: &str) -> Option<ProcInfo> {
-    let (before, after) = stat.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    let fields: Vec<&str> = after.split_whitespace().collect();
+    let stat = ProcessStat::of(u32::try_from(pid).ok()?)?;
     Some(ProcInfo {
         pid,
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
-        dead: matches!(*fields.first()?, "Z" | "X"),
-        name: name.to_owned(),
+        parent: i32::try_from(stat.parent).ok()?,
+        group: i32::try_from(stat.group).ok()?,
+        started: stat.started,
+        dead: stat.has_ended(),
+        name: stat.name,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_may_look_like_anything() {
-        let stat = "7 (a) S (b) Z 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1 2";
-        let process = parse(7, stat).expect("a process");
-        assert_eq!(
-            (process.parent, process.started, process.dead),
-            (3, 99, true)
-        );
-        assert_eq!((process.name.as_str(), process.group), ("a) S (b", 7));
-    }
 
     /// A process that has the number of a root that ended, as the kernel gives numbers again.
     #[test]

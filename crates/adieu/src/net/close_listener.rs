@@ -87,7 +87,7 @@ fn try_cloak() -> io::Result<bool> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     StdStream::connect_timeout(&address, Duration::from_millis(200))?;
-    crate::util::sys::cloak(listener.as_fd())?;
+    adieu_os::socket::cloak(listener.as_fd())?;
     let refused = StdStream::connect_timeout(&address, Duration::from_millis(200));
     Ok(refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused))
 }
@@ -138,7 +138,7 @@ impl Listening {
             #[cfg(target_os = "linux")]
             (SocketOwner::ThisProcess, Acceptor::Tcp(listener)) => {
                 use std::os::fd::AsFd;
-                let cloaked = can_cloak() && crate::util::sys::cloak(listener.as_fd()).is_ok();
+                let cloaked = can_cloak() && adieu_os::socket::cloak(listener.as_fd()).is_ok();
                 if cloaked {
                     CloseMethod::Cloaked
                 } else {

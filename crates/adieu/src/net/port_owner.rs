@@ -4,8 +4,11 @@
 //! process that holds the socket. Elsewhere there are no such files, and no process is named.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+use adieu_os::process;
+use adieu_os::socket::{TcpRow, UnixRow, sockets_of};
 
 use super::inherited::ListenAddress;
 
@@ -13,23 +16,23 @@ use super::inherited::ListenAddress;
 pub(super) fn of(place: &ListenAddress) -> Option<String> {
     let inodes = match place {
         ListenAddress::Tcp(address) => {
+            let read = |table| fs::read_to_string(table).unwrap_or_default();
             let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(read);
             tcp_inodes(&tables.concat(), *address)
         }
-        ListenAddress::Unix(path) => unix_inodes(&read("/proc/net/unix"), &spellings(path)),
+        ListenAddress::Unix(path) => {
+            let table = fs::read("/proc/net/unix").unwrap_or_default();
+            unix_inodes(&table, &spellings(path))
+        }
     };
     inodes.into_iter().find_map(process_with)
 }
 
-/// Paths are bytes; a path that is not UTF-8 is not found.
-fn read(table: &str) -> String {
-    let bytes = fs::read(table).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// The inodes of the listeners that keep others from this address; those on exactly this one come first.
 fn tcp_inodes(table: &str, asked: SocketAddr) -> Vec<u64> {
-    let listening = table.lines().filter_map(listener);
+    let listening = table.lines().filter_map(TcpRow::parse);
+    let listening = listening.filter(TcpRow::is_listening);
+    let listening = listening.filter_map(|row| Some((row.local()?, row.inode()?)));
     let (exact, wider): (Vec<_>, Vec<_>) = listening
         .filter(|(held, _)| are_at_odds(asked, *held))
         .partition(|(held, _)| held.ip().to_canonical() == asked.ip().to_canonical());
@@ -38,38 +41,6 @@ fn tcp_inodes(table: &str, asked: SocketAddr) -> Vec<u64> {
         .chain(wider)
         .map(|(_, inode)| inode)
         .collect()
-}
-
-/// A line of a table of TCP sockets, if that one listens: column 1 is `address:port` in hexadecimal, column 3 the
-/// state (0A listens), column 9 the inode.
-fn listener(line: &str) -> Option<(SocketAddr, u64)> {
-    let columns: Vec<&str> = line.split_whitespace().collect();
-    let (&[_, local, _, "0A"], rest) = columns.split_first_chunk()? else {
-        return None;
-    };
-    let (ip, port) = local.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    Some((
-        SocketAddr::new(address(ip)?, port),
-        rest.get(5)?.parse().ok()?,
-    ))
-}
-
-/// The kernel prints the words of an address as numbers of its own byte order.
-fn address(hex: &str) -> Option<IpAddr> {
-    let word = |at: usize| {
-        let digits = hex.get(8 * at..8 * at + 8)?;
-        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
-    };
-    match hex.len() {
-        8 => Some(Ipv4Addr::from(word(0)?).into()),
-        32 => {
-            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-            let bytes: [u8; 16] = words.concat().try_into().ok()?;
-            Some(Ipv6Addr::from(bytes).into())
-        }
-        _ => None,
-    }
 }
 
 /// Whether two sockets cannot listen on these addresses at once. Every address of a port is one with its wildcard, and
@@ -90,50 +61,27 @@ fn spellings(path: &Path) -> Vec<PathBuf> {
     std::iter::once(path.to_owned()).chain(others).collect()
 }
 
-/// The inodes of the listeners on one of these paths.
-fn unix_inodes(table: &str, paths: &[PathBuf]) -> Vec<u64> {
-    let found = table.lines().filter_map(unix_listener);
-    let found = found.filter(|(path, _)| paths.iter().any(|asked| asked == Path::new(path)));
-    found.map(|(_, inode)| inode).collect()
-}
-
-/// A line of the table of Unix sockets, if that one listens, or is bound and will: after seven columns comes the path,
-/// blanks and all. Column 5 has the state, column 6 the inode. Connections carry the path of their listener.
-fn unix_listener(line: &str) -> Option<(&str, u64)> {
-    const UNCONNECTED: &str = "01";
-    let mut columns = [""; 7];
-    let mut path = line;
-    for column in &mut columns {
-        (*column, path) = path.trim_start().split_once(' ')?;
-    }
-    let inode = columns[6].parse().ok()?;
-    (columns[5] == UNCONNECTED).then_some((path, inode))
+/// The inodes of the sockets that listen on one of these paths, or are bound to it and will.
+fn unix_inodes(table: &[u8], paths: &[PathBuf]) -> Vec<u64> {
+    let rows = table
+        .split(|byte| *byte == b'\n')
+        .filter_map(UnixRow::parse);
+    let asked = |row: &UnixRow<'_>| {
+        let is_here = |path: &PathBuf| path.as_os_str().as_encoded_bytes() == row.path;
+        !row.is_connected && paths.iter().any(is_here)
+    };
+    rows.filter(asked).map(|row| row.inode).collect()
 }
 
 /// A process that has this socket open.
 fn process_with(inode: u64) -> Option<String> {
-    let link = format!("socket:[{inode}]");
-    let processes = fs::read_dir("/proc").ok()?;
-    processes.flatten().find_map(|process| {
-        let pid: u32 = process.file_name().to_str()?.parse().ok()?;
-        has_open(&process.path(), &link).then(|| {
-            if pid == std::process::id() {
-                return format!("another listener of this very process (pid {pid})");
-            }
-            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            format!("{} (pid {pid})", name.trim())
-        })
-    })
-}
-
-fn has_open(process: &Path, link: &str) -> bool {
-    let Ok(descriptors) = fs::read_dir(process.join("fd")) else {
-        return false;
-    };
-    descriptors
-        .flatten()
-        .filter_map(|descriptor| fs::read_link(descriptor.path()).ok())
-        .any(|target| target.as_os_str() == link)
+    let has_it = |pid: &u32| sockets_of(&pid.to_string()).any(|(_, open)| open == inode);
+    let pid = process::all().find(has_it)?;
+    if pid == std::process::id() {
+        return Some(format!("another listener of this very process (pid {pid})"));
+    }
+    let name = process::name(pid).unwrap_or_default();
+    Some(format!("{name} (pid {pid})"))
 }
 
 // The tables are those of a little-endian machine.
@@ -205,7 +153,7 @@ mod tests {
         let asked = "127.0.0.1:8080".parse().expect("an address");
         let odd = "\n \n0: x\n0: 0100007F:1F90 0:0 0A\n0: 01007F:1F90 0:0 0A 0 0 0 0 0 7\n0: é000007F:1F90 0 0A 0 0 0 0 0 7";
         assert_eq!(tcp_inodes(odd, asked), [0; 0]);
-        assert_eq!(unix_inodes(odd, &["/run/x".into()]), [0; 0]);
+        assert_eq!(unix_inodes(odd.as_bytes(), &["/run/x".into()]), [0; 0]);
     }
 
     const UNIX: &str = "\
@@ -219,7 +167,7 @@ Num       RefCount Protocol Flags    Type St Inode Path
 
     #[test]
     fn the_owner_of_a_path_is_the_process_that_listens_there() {
-        let holders = |path: &str| unix_inodes(UNIX, &[path.into()]);
+        let holders = |path: &str| unix_inodes(UNIX.as_bytes(), &[path.into()]);
         assert_eq!(holders("/run/web.sock"), [3001]);
         assert_eq!(holders("/run/with blanks  in.sock"), [123_456]);
         assert_eq!(holders("/run/web"), [0; 0]);

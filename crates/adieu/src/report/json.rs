@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use adieu_os::file::{self, Readers};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Value, json};
 
-use super::file;
 use super::notice::Notice;
 use super::report::{ComponentReport, LostWork, PhaseReport, Report};
 use crate::util::printable::is_hidden;
@@ -135,7 +135,7 @@ impl Report {
     /// # Errors
     /// If the file or its directory cannot be written to; [`Report::check_file`] says so beforehand.
     pub fn write_to(&self, path: &Path) -> io::Result<()> {
-        file::write(path, self.to_json().as_bytes())
+        file::write(path, self.to_json().as_bytes(), Readers::Owner)
     }
 
     /// Finds out at the start whether a report can be [written](Self::write_to) there at the end. Nothing that is there

@@ -3,7 +3,6 @@
 mod builder;
 mod component_status;
 mod deferred_log;
-mod file;
 mod json;
 mod log;
 pub(crate) mod lost_work;

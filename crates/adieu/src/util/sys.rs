@@ -58,34 +58,6 @@ pub(crate) fn monotonic_now() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Hides a listening socket from new connections while handshakes half done still finish into its queue.
-///
-/// Binds it to an interface that does not exist: the lookup for a new SYN no longer finds the listener, so it
-/// is refused at once. Linux checks neither that the interface exists nor, since 5.7, for a privilege; so
-/// the caller tries it out first.
-#[cfg(all(target_os = "linux", feature = "net"))]
-pub(crate) fn cloak(socket: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
-    use std::os::fd::AsRawFd;
-    const SO_BINDTOIFINDEX: libc::c_int = 62;
-    let nowhere: libc::c_int = libc::c_int::MAX;
-    let size = libc::socklen_t::try_from(size_of_val(&nowhere)).unwrap_or(4);
-    // SAFETY: the descriptor is open for the call, and the value is a live integer of the size given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_BINDTOIFINDEX,
-            (&raw const nowhere).cast(),
-            size,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
-}
-
 /// Reads what has come in on a socket into the room of the buffer: how much, 0 at its end.
 #[cfg(all(unix, feature = "net"))]
 pub(crate) fn receive(

@@ -1,11 +1,11 @@
 //! The directory of the sockets between us and the command: ours alone, of a name that cannot be foreseen, gone at the end.
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use adieu_os::socket::UnixRow;
 use tempfile::TempDir;
 
 /// The longest path of a Unix socket, without the byte that ends it.
@@ -63,23 +63,11 @@ impl Drop for SocketFile {
 /// The inode of the Unix socket that listens at this path, as the process sees it.
 pub(super) fn listening_inode(pid: u32, path: &Path) -> io::Result<Option<u64>> {
     let table = std::fs::read(format!("/proc/{pid}/net/unix"))?;
-    let inode = |line: &[u8]| listens_at(line, path.as_os_str());
-    Ok(table.split(|byte| *byte == b'\n').find_map(inode))
-}
-
-/// From a line as in `0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/a.sock`.
-fn listens_at(line: &[u8], path: &OsStr) -> Option<u64> {
-    const ACCEPTS: &[u8] = b"00010000";
-    let line = line.strip_suffix(path.as_bytes())?;
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|it| !it.is_empty());
-    if words.nth(3)? != ACCEPTS {
-        return None;
-    }
-    let inode = std::str::from_utf8(words.nth(2)?).ok()?.parse().ok()?;
-    // The path was the whole of the last field.
-    (words.next().is_none() && line.ends_with(b" ")).then_some(inode)
+    let mut rows = table
+        .split(|byte| *byte == b'\n')
+        .filter_map(UnixRow::parse);
+    let listens = |row: &UnixRow<'_>| row.is_listening && row.path == path.as_os_str().as_bytes();
+    Ok(rows.find(listens).map(|row| row.inode))
 }
 
 #[cfg(test)]
@@ -107,18 +95,5 @@ mod tests {
         drop(one);
         assert!(!path.exists());
         drop(listener);
-    }
-
-    #[test]
-    fn only_a_socket_that_listens_is_found() {
-        let path = OsStr::new("/run/a.sock");
-        let line = |flags: &str, path: &str| {
-            format!("0000000000000000: 00000002 00000000 {flags} 0001 01 12345 {path}")
-        };
-        let found = |line: String| listens_at(line.as_bytes(), path);
-        assert_eq!(found(line("00010000", "/run/a.sock")), Some(12_345));
-        assert_eq!(found(line("00000000", "/run/a.sock")), None);
-        assert_eq!(found(line("00010000", "/other/run/a.sock")), None);
-        assert_eq!(found(line("00010000", "")), None);
     }
 }

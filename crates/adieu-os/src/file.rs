@@ -1,4 +1,4 @@
-//! The way of a report into a file: whole or not at all, for its owner alone, and never through a link.
+//! How a file is written: whole or not at all, and never through a link.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -13,11 +13,27 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a name is made up; one that is taken by chance is as good as never taken twice.
 const TRIES: usize = 8;
 
-pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+/// Who may read a file that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Readers {
+    /// Its owner: mode 0600.
+    Owner,
+    /// Those that the umask allows, as a rule all: mode 0644.
+    Umask,
+}
+
+/// Writes a file so that a reader sees all of it or what was there before. A device or a pipe, as `/dev/stdout`, is written to
+/// as it is; a pipe whose reader takes nothing is given up after 5 seconds.
+///
+/// # Errors
+///
+/// If it cannot be written. What was there before is still there then.
+pub fn write(path: &Path, text: &[u8], readers: Readers) -> io::Result<()> {
     if is_written_in_place(path) {
         return write_in_place(path, text);
     }
-    let (mut file, beside) = create_beside(path)?;
+    let (mut file, beside) = create_beside(path, readers)?;
     // A link in the place of the report is replaced, and what it leads to stays as it is.
     let written = file
         .write_all(text)
@@ -28,7 +44,12 @@ pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     written
 }
 
-pub(super) fn check(path: &Path) -> io::Result<()> {
+/// Finds out whether a file can be [written](write) later.
+///
+/// # Errors
+///
+/// If it cannot.
+pub fn check(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::Error::new(
             io::ErrorKind::IsADirectory,
@@ -45,7 +66,7 @@ pub(super) fn check(path: &Path) -> io::Result<()> {
     if is_written_in_place(path) {
         return Ok(());
     }
-    let (_, beside) = create_beside(path)?;
+    let (_, beside) = create_beside(path, Readers::Owner)?;
     fs::remove_file(&beside)
 }
 
@@ -65,7 +86,7 @@ fn write_in_place(path: &Path, text: &[u8]) -> io::Result<()> {
     let (tell, told) = mpsc::sync_channel(1);
     // A thread of its own, because a write to a pipe cannot be given up. It ends with the process.
     thread::Builder::new()
-        .name("adieu-report".into())
+        .name("adieu-file".into())
         .spawn(move || {
             let opened = OpenOptions::new().append(true).open(path);
             let _ = tell.send(opened.and_then(|mut file| file.write_all(&text)));
@@ -98,12 +119,16 @@ fn ask_for_reader(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file of the same directory, which only its owner may read: one that is there already, or a link, is never opened.
-fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+/// A new file of the same directory: one that is there already, or a link, is never opened.
+fn create_beside(path: &Path, readers: Readers) -> io::Result<(File, PathBuf)> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    if readers == Readers::Owner {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = readers;
     let mut last = None;
     for number in 0..TRIES {
         // Other users cannot guess it: the keys of the hash are random.
@@ -153,7 +178,7 @@ mod tests {
                 .expect("it is there")
                 .is_symlink()
         );
-        write(&report, b"report").expect("it is written");
+        write(&report, b"report", Readers::Owner).expect("it is written");
         assert_eq!(
             fs::read_to_string(&victim).expect("it is there"),
             "precious"
@@ -177,7 +202,7 @@ mod tests {
         let before = fs::metadata(&report).expect("it is there").ino();
         check(&report).expect("it can be written");
         assert_eq!(fs::read_to_string(&report).expect("it is there"), "older");
-        write(&report, b"newer").expect("it is written");
+        write(&report, b"newer", Readers::Owner).expect("it is written");
         let after = fs::metadata(&report).expect("it is there");
         assert_ne!(after.ino(), before);
         assert_eq!(after.permissions().mode() & 0o777, 0o600);
@@ -189,7 +214,22 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let report = folder.path().join("r.json");
         symlink("/dev/null", &report).expect("a link");
-        write(&report, b"report").expect("it is written");
+        write(&report, b"report", Readers::Owner).expect("it is written");
         assert_eq!(fs::read_to_string(&report).expect("it is there"), "report");
+    }
+
+    /// A file made in the same directory in the plainest way has the mode that the umask leaves.
+    #[test]
+    fn a_file_for_others_has_the_mode_of_any_other_file() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mode = |name: &str| {
+            let found = fs::metadata(folder.path().join(name)).expect("it is there");
+            found.permissions().mode() & 0o777
+        };
+        fs::write(folder.path().join("plain"), b"").expect("it is written");
+        write(&folder.path().join("shared"), b"x", Readers::Umask).expect("it is written");
+        assert_eq!(mode("shared"), mode("plain"));
+        write(&folder.path().join("own"), b"x", Readers::Owner).expect("it is written");
+        assert_eq!(mode("own"), 0o600);
     }
 }
