@@ -56,7 +56,7 @@ pub(crate) fn check(checkout: &Checkout) -> Outcome {
 }
 
 /// The names of all tracked files, each ended by a zero byte.
-fn tracked(checkout: &Checkout) -> Result<String, Failure> {
+pub(crate) fn tracked(checkout: &Checkout) -> Result<String, Failure> {
     // Listing files is harmless also where the checkout belongs to another user, as it may in CI.
     let trust = format!("safe.directory={}", checkout.root().display());
     let names = command::ask(
@@ -152,7 +152,7 @@ fn is_source(name: &str) -> bool {
 }
 
 /// The lines up to a test module with a body; `mod tests;` at the top of a file ends nothing.
-fn lines_before_tests(text: &str) -> usize {
+pub(crate) fn lines_before_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let opens_tests = |at: &usize| {
         let rest = &lines[*at..];

@@ -34,6 +34,7 @@ mod skips;
 mod step;
 mod suite;
 mod toolchain;
+mod type_names;
 mod wheel;
 mod windows;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::python::Environment;
 use crate::step::{self, Outcome, Step};
 use crate::{
     advisories, command, features, foreign_types, hygiene, layers, licences, links, packages,
-    prose, release, runner, shipped, toolchain, windows,
+    prose, release, runner, shipped, toolchain, type_names, windows,
 };
 
 const HELP: &str = "\
@@ -34,6 +34,7 @@ Steps, in order:
   advisories      known vulnerabilities, where cargo-deny and its database can be had
   windows         the library and the command compile for Windows, where a compiler for it can be had
   layers          every module uses only what is below it, and no circle of modules is too large
+  type names      no two types of a crate have one name
   hygiene         no paths of one machine, no overlong files
   links           each link into the repository leads to a file and a heading that are there
   prose           pages, comments and messages use the words of docs/glossary.md
@@ -61,6 +62,7 @@ const STEPS: &[Step] = &[
     Step::thorough("advisories", advisories::check),
     Step::thorough("windows", windows::compiles),
     Step::thorough("layers", layers::check),
+    Step::thorough("type names", type_names::check),
     Step::thorough("hygiene", hygiene::check),
     Step::thorough("links", links::check),
     Step::thorough("prose", prose::check),

@@ -92,12 +92,12 @@ impl BalancedRequest {
 /// A load through a balancer. Dropped, it ends.
 #[must_use = "a load that is dropped ends"]
 pub struct BalancedLoad {
-    shared: Arc<Shared>,
+    shared: Arc<BalancedState>,
     end: watch::Sender<bool>,
     task: JoinHandle<Vec<BalancedRequest>>,
 }
 
-struct Shared {
+struct BalancedState {
     rules: BalancerRules,
     bytes: NumberedBytes,
     /// Whether a request may be sent again that an instance may have done already.
@@ -135,7 +135,7 @@ impl BalancedLoad {
     ) -> Self {
         let (end, ending) = watch::channel(false);
         let (answered, _) = watch::channel(0);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BalancedState {
             rules,
             bytes: NumberedBytes::new(request, id_prefix),
             idempotent: !matches!(&*request.method, "POST" | "PATCH"),
@@ -214,7 +214,7 @@ struct Route {
     conn: Result<NumberedConn, Target>,
 }
 
-impl Shared {
+impl BalancedState {
     fn routes(&self) -> MutexGuard<'_, Routes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }

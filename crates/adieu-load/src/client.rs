@@ -15,7 +15,7 @@ use crate::tally::Tally;
 use crate::target::Target;
 
 /// What all clients of a load share.
-pub(crate) struct Shared {
+pub(crate) struct LoadState {
     answers: AtomicU64,
     /// The smallest number that a caller waits for.
     wanted: AtomicU64,
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     connections: AtomicU32,
 }
 
-impl Default for Shared {
+impl Default for LoadState {
     fn default() -> Self {
         Self {
             answers: AtomicU64::new(0),
@@ -35,7 +35,7 @@ impl Default for Shared {
     }
 }
 
-impl Shared {
+impl LoadState {
     // Both sides write one word and then read the other's. In one total order at least one of them sees what
     // the other wrote, so that no waiter misses an answer that was counted already.
     pub(crate) fn note_answer(&self) {
@@ -64,7 +64,7 @@ pub(crate) struct Client {
     pub(crate) patience: Duration,
     /// The state of a small generator of random numbers; never zero.
     pub(crate) rng: u64,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LoadState>,
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) tally: Tally,
     /// How many of the last requests are kept as spans.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Shared};
+use crate::client::{Client, LoadState};
 use crate::request::Request;
 use crate::tally::Tally;
 use crate::target::Target;
@@ -127,7 +127,7 @@ impl Load {
 
     /// Starts the clients on the present tokio runtime. Each goes on until it is refused, or told to end.
     pub fn start(self) -> Running {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LoadState::default());
         let (end, ending) = watch::channel(false);
         let mut clients = JoinSet::new();
         for number in 0..self.clients {
@@ -159,7 +159,7 @@ impl Load {
 #[must_use = "a load that is dropped ends"]
 pub struct Running {
     clients: JoinSet<Tally>,
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     end: watch::Sender<bool>,
 }
 

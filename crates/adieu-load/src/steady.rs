@@ -142,7 +142,7 @@ impl SteadyLoad {
     pub fn start(self) -> SteadyRunning {
         let (end, ending) = watch::channel(false);
         let (say, state) = watch::channel(State::new());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SteadyState {
             target: self.target,
             connections: self.connections,
             timeout: self.timeout,
@@ -255,7 +255,7 @@ impl State {
     }
 }
 
-struct Shared {
+struct SteadyState {
     target: Target,
     connections: Connections,
     timeout: Duration,
@@ -324,7 +324,7 @@ pub(crate) struct NumberedConn {
     pub(crate) carried: u64,
 }
 
-impl Shared {
+impl SteadyState {
     fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -418,7 +418,7 @@ pub(crate) async fn exchange(
 
 /// Sends on a schedule.
 async fn open_loop(
-    shared: Arc<Shared>,
+    shared: Arc<SteadyState>,
     rate: f64,
     ending: watch::Receiver<bool>,
 ) -> Vec<NumberedRequest> {
@@ -470,7 +470,7 @@ pub(crate) async fn on_schedule<T: Send + 'static, F>(
     }
 }
 
-async fn one(shared: &Shared, number: u64, due: Instant) -> NumberedRequest {
+async fn one(shared: &SteadyState, number: u64, due: Instant) -> NumberedRequest {
     let keeps = shared.connections.keeps(number);
     let began = Instant::now();
     let idle = if keeps { shared.idle().await } else { None };
@@ -519,7 +519,7 @@ async fn one(shared: &Shared, number: u64, due: Instant) -> NumberedRequest {
 
 /// One client: its next request goes out when it has the response to the last.
 async fn closed_loop(
-    shared: Arc<Shared>,
+    shared: Arc<SteadyState>,
     keeps: bool,
     ending: watch::Receiver<bool>,
 ) -> Vec<NumberedRequest> {

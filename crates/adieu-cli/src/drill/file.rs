@@ -19,14 +19,14 @@ use super::options::DrillOptions;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DrillFile {
     #[serde(default)]
-    target: Vec<Spanned<Table>>,
+    target: Vec<Spanned<DrillTable>>,
     #[serde(default)]
-    defaults: Table,
+    defaults: DrillTable,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Table {
+struct DrillTable {
     name: Option<String>,
     #[serde(default)]
     command: Vec<String>,
@@ -98,7 +98,7 @@ impl Value {
     }
 }
 
-impl Table {
+impl DrillTable {
     /// What makes no sense in it, and where it stands.
     fn mistake(&self) -> Option<(usize, String)> {
         for id in self.check.iter().chain(&self.skip).chain(&self.require) {
@@ -208,8 +208,8 @@ fn is_group(word: &str) -> bool {
         .any(|group| group.name() == word)
 }
 
-impl From<Table> for DrillOptions {
-    fn from(table: Table) -> Self {
+impl From<DrillTable> for DrillOptions {
+    fn from(table: DrillTable) -> Self {
         let plain = |it: Option<Spanned<String>>| it.map(Spanned::into_inner);
         let line = plain(table.ready_line).map(Ready::Line);
         let url = plain(table.ready_url).map(Ready::Url);

@@ -32,13 +32,13 @@ impl fmt::Display for Unhealthy {
     }
 }
 
-trait Wire: Read + Write {
+trait HealthStream: Read + Write {
     fn patience(&self, left: Duration) -> io::Result<()>;
 }
 
 macro_rules! wire {
     ($kind:ty) => {
-        impl Wire for $kind {
+        impl HealthStream for $kind {
             fn patience(&self, left: Duration) -> io::Result<()> {
                 self.set_read_timeout(Some(left))?;
                 self.set_write_timeout(Some(left))
@@ -91,7 +91,7 @@ pub(crate) fn ask(
     }
 }
 
-fn connect(target: &Target, deadline: &Deadline) -> Result<Box<dyn Wire>, Unhealthy> {
+fn connect(target: &Target, deadline: &Deadline) -> Result<Box<dyn HealthStream>, Unhealthy> {
     let what = format!("cannot connect to {target}");
     let failed = |error: io::Error| deadline.judge(&what, &error);
     match &target.place {
@@ -118,7 +118,7 @@ fn connect(target: &Target, deadline: &Deadline) -> Result<Box<dyn Wire>, Unheal
 }
 
 fn inquire(
-    mut wire: Box<dyn Wire>,
+    mut wire: Box<dyn HealthStream>,
     target: &Target,
     question: &Question,
     statuses: &Statuses,

@@ -47,7 +47,7 @@ pub(super) fn hide(own: Vec<OwnedFd>, lent: &[u64], below: &[u32]) -> CloakedSoc
         .filter_map(|socket| sockets::inode(socket.as_fd()))
         .chain(lent.iter().copied())
         .collect();
-    let found = listening(&known, below, Table::read);
+    let found = listening(&known, below, SocketTable::read);
     let (listed, denied) = hide_traced(found.inaccessible);
     let had_traffic = found.had_traffic;
     let count = found.sockets.len() + listed.len();
@@ -172,10 +172,10 @@ fn hide_traced(mut inaccessible: Vec<Inaccessible>) -> (ProcSockets, Option<Inac
 ///
 /// The table of a namespace is read for a process that has a socket, and once: it is as long as there are connections
 /// on the machine, whosever they are.
-fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> Table) -> Found {
+fn listening(known: &HashSet<u64>, processes: &[u32], read: impl Fn(u32) -> SocketTable) -> Found {
     let mut found = Found::default();
     let mut taken = known.clone();
-    let mut tables: HashMap<String, Table> = HashMap::new();
+    let mut tables: HashMap<String, SocketTable> = HashMap::new();
     for &pid in processes {
         let sockets: Vec<(i32, u64)> = sockets_of(&pid.to_string()).collect();
         if sockets.is_empty() {
@@ -273,14 +273,14 @@ fn take(pid: u32, number: i32, pidfd: &mut Option<OwnedFd>) -> io::Result<OwnedF
 
 /// The TCP sockets of one network namespace.
 #[derive(Default)]
-struct Table {
+struct SocketTable {
     /// Sockets that listen, by inode, with their ports.
     listening: HashMap<u64, u16>,
     /// Ports with connections, or with some that ended lately.
     busy: HashSet<u16>,
 }
 
-impl Table {
+impl SocketTable {
     fn read(pid: u32) -> Self {
         let mut table = Self::default();
         for name in ["tcp", "tcp6"] {
@@ -299,10 +299,10 @@ impl Table {
         let mut line = String::new();
         while file.read_line(&mut line).is_ok_and(|count| count > 0) {
             match self.add(&line) {
-                Some(Line::Listener(port)) => {
+                Some(TableLine::Listener(port)) => {
                     silent.insert(port);
                 }
-                Some(Line::Connection(port)) => {
+                Some(TableLine::Connection(port)) => {
                     silent.remove(&port);
                     if silent.is_empty() {
                         return;
@@ -314,21 +314,21 @@ impl Table {
         }
     }
 
-    fn add(&mut self, line: &str) -> Option<Line> {
+    fn add(&mut self, line: &str) -> Option<TableLine> {
         let row = TcpRow::parse(line)?;
         let port = row.local_port()?;
         if row.is_listening() {
             self.listening.insert(row.inode()?, port);
-            Some(Line::Listener(port))
+            Some(TableLine::Listener(port))
         } else {
             self.busy.insert(port);
-            Some(Line::Connection(port))
+            Some(TableLine::Connection(port))
         }
     }
 }
 
 /// What a line of a table is about, with the local port.
-enum Line {
+enum TableLine {
     Listener(u16),
     Connection(u16),
 }
@@ -384,7 +384,7 @@ mod tests {
         let look = |process: u32| {
             let read = |pid| {
                 reads.set(reads.get() + 1);
-                Table::read(pid)
+                SocketTable::read(pid)
             };
             listening(&HashSet::new(), &[process, process], read)
                 .sockets
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_table_knows_who_listens_and_who_was_there() {
-        let mut table = Table::default();
+        let mut table = SocketTable::default();
         for line in [
             "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0",
             "   1: 0100007F:1F90 0100007F:8000 06 00000000:00000000 03:00000000 00000000     0        0 0 3 0",
@@ -441,7 +441,7 @@ mod tests {
         .concat();
         let text = [decided.clone(), connection(82).repeat(1_000)].concat();
         let mut rest = text.as_bytes();
-        let mut table = Table::default();
+        let mut table = SocketTable::default();
         table.read_from(&mut rest);
         assert_eq!(table.busy, HashSet::from([80, 81]));
         assert_eq!(rest.len(), text.len() - decided.len());

@@ -21,12 +21,12 @@ const MOST_WORKERS: usize = 512;
 #[serde(deny_unknown_fields)]
 struct CommandFile {
     #[serde(default, rename = "command")]
-    commands: Vec<Entry>,
+    commands: Vec<FileEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Entry {
+struct FileEntry {
     run: Vec<String>,
     name: Option<String>,
     #[serde(default)]
@@ -155,7 +155,7 @@ fn parse(text: &str, args: &RunArgs, platform: Platform) -> Result<Vec<CommandOp
     Ok(commands)
 }
 
-impl Entry {
+impl FileEntry {
     fn options(self, args: &RunArgs, platform: Platform) -> Result<CommandOptions, String> {
         let is_empty = |word: Option<&String>| word.is_none_or(String::is_empty);
         if is_empty(self.run.first()) {

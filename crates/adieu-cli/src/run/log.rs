@@ -20,7 +20,7 @@ const MOST: usize = 256;
 /// What an answer, or the steps of a restart, take at most, as a rule.
 const MOMENT: Duration = Duration::from_millis(500);
 
-enum Line {
+enum LogLine {
     Text(String),
     /// Everything before has been written.
     Flush(SyncSender<()>),
@@ -33,7 +33,7 @@ enum Line {
 struct Writer {
     quiet: bool,
     /// Where lines go to be written, from the first one on; `None` if there can be no thread for it.
-    lines: OnceLock<Option<SyncSender<Line>>>,
+    lines: OnceLock<Option<SyncSender<LogLine>>>,
 }
 
 static WRITER: OnceLock<Writer> = OnceLock::new();
@@ -50,7 +50,7 @@ pub(super) fn start(quiet: bool) {
 /// thread, too, is through with it.
 pub(super) fn settle() {
     if let Some(lines) = lines() {
-        let _ = lines.try_send(Line::Settle);
+        let _ = lines.try_send(LogLine::Settle);
     }
 }
 
@@ -58,15 +58,15 @@ pub(super) fn settle() {
 /// needed is let go of a moment later.
 pub(super) fn settle_soon() {
     if let Some(lines) = lines() {
-        let _ = lines.try_send(Line::SettleSoon);
+        let _ = lines.try_send(LogLine::SettleSoon);
     }
 }
 
-fn lines() -> Option<&'static SyncSender<Line>> {
+fn lines() -> Option<&'static SyncSender<LogLine>> {
     WRITER.get()?.lines.get_or_init(begin).as_ref()
 }
 
-fn begin() -> Option<SyncSender<Line>> {
+fn begin() -> Option<SyncSender<LogLine>> {
     let (lines, waiting) = mpsc::sync_channel(MOST);
     let started = thread::Builder::new()
         .name("adieu-log".into())
@@ -74,19 +74,19 @@ fn begin() -> Option<SyncSender<Line>> {
     started.ok().map(|_| lines)
 }
 
-fn write_all(waiting: &Receiver<Line>) {
+fn write_all(waiting: &Receiver<LogLine>) {
     let mut settle_at = None;
     while let Some(line) = next(waiting, settle_at) {
         match line {
             // A closed standard error changes nothing.
-            Line::Text(text) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
-            Line::Flush(done) => drop(done.try_send(())),
-            Line::Settle => {
+            LogLine::Text(text) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
+            LogLine::Flush(done) => drop(done.try_send(())),
+            LogLine::Settle => {
                 settle_at = None;
                 sys::let_go_of_code();
             }
             // From the first one on: of whatever comes all the time, there is no end to wait for.
-            Line::SettleSoon => {
+            LogLine::SettleSoon => {
                 settle_at.get_or_insert_with(|| Instant::now() + MOMENT);
             }
         }
@@ -94,13 +94,13 @@ fn write_all(waiting: &Receiver<Line>) {
 }
 
 /// What is to be done next; `None` when there will be nothing any more.
-fn next(waiting: &Receiver<Line>, settle_at: Option<Instant>) -> Option<Line> {
+fn next(waiting: &Receiver<LogLine>, settle_at: Option<Instant>) -> Option<LogLine> {
     let Some(at) = settle_at else {
         return waiting.recv().ok();
     };
     match waiting.recv_timeout(at.saturating_duration_since(Instant::now())) {
         Ok(line) => Some(line),
-        Err(RecvTimeoutError::Timeout) => Some(Line::Settle),
+        Err(RecvTimeoutError::Timeout) => Some(LogLine::Settle),
         Err(RecvTimeoutError::Disconnected) => None,
     }
 }
@@ -109,7 +109,7 @@ fn next(waiting: &Receiver<Line>, settle_at: Option<Instant>) -> Option<Line> {
 pub(super) fn flush(patience: Duration) {
     if let Some(Some(lines)) = WRITER.get().and_then(|writer| writer.lines.get()) {
         let (done, written) = mpsc::sync_channel(1);
-        if lines.try_send(Line::Flush(done)).is_ok() {
+        if lines.try_send(LogLine::Flush(done)).is_ok() {
             let _ = written.recv_timeout(patience);
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn flush(patience: Duration) {
 
 pub(super) fn text(text: String) {
     match lines() {
-        Some(lines) => drop(lines.try_send(Line::Text(text))),
+        Some(lines) => drop(lines.try_send(LogLine::Text(text))),
         // Without a thread only warnings are written, by the calling thread: this run fails anyway.
         None => drop(std::io::stderr().lock().write_all(text.as_bytes())),
     }

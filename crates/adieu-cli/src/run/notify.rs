@@ -35,19 +35,19 @@ pub(super) struct NotifySocket {
     /// As it stands in NOTIFY_SOCKET.
     pub(super) name: String,
     pub(super) said: watch::Receiver<NotifyState>,
-    line: Arc<Line>,
+    line: Arc<NotifyLine>,
     reader: AbortHandle,
 }
 
 /// Where messages arrive, and where they are published.
-struct Line {
+struct NotifyLine {
     socket: AsyncFd<OwnedFd>,
     tell: watch::Sender<NotifyState>,
     /// Whether the state of this generation is of interest any more.
     is_leaving: AtomicBool,
 }
 
-impl Line {
+impl NotifyLine {
     /// Hears all that has come; fails if nothing is left, or for good.
     fn read_all(&self) -> io::Result<()> {
         loop {
@@ -97,7 +97,7 @@ impl NotifySocket {
         rustix::net::sockopt::set_socket_passcred(&socket, true)?;
         let socket = sys::on_runtime(socket.into())?;
         let (tell, said) = watch::channel(NotifyState::default());
-        let line = Arc::new(Line {
+        let line = Arc::new(NotifyLine {
             socket,
             tell,
             is_leaving: false.into(),

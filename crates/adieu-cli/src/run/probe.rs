@@ -13,12 +13,12 @@ use crate::health::{self, Statuses, Target};
 /// One way to ask.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    kind: Kind,
+    kind: ProbeKind,
     timeout: Duration,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ProbeKind {
     Http(Target),
     Tcp(Target),
     Command(OsString),
@@ -27,21 +27,21 @@ enum Kind {
 impl Probe {
     pub(super) fn http(url: &str, timeout: Duration) -> Result<Self, String> {
         Target::url(url).map(|target| Self {
-            kind: Kind::Http(target),
+            kind: ProbeKind::Http(target),
             timeout,
         })
     }
 
     pub(super) fn tcp(address: &str, timeout: Duration) -> Result<Self, String> {
         Target::address(address).map(|target| Self {
-            kind: Kind::Tcp(target),
+            kind: ProbeKind::Tcp(target),
             timeout,
         })
     }
 
     pub(super) fn command(command: &str, timeout: Duration) -> Self {
         Self {
-            kind: Kind::Command(command.into()),
+            kind: ProbeKind::Command(command.into()),
             timeout,
         }
     }
@@ -49,17 +49,17 @@ impl Probe {
     /// Its name in health responses and logs. Its URL or command may hold a password, and is never shown.
     pub(super) const fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Http(_) => "probe http",
-            Kind::Tcp(_) => "probe tcp",
-            Kind::Command(_) => "probe command",
+            ProbeKind::Http(_) => "probe http",
+            ProbeKind::Tcp(_) => "probe tcp",
+            ProbeKind::Command(_) => "probe command",
         }
     }
 
     /// The socket that it connects to.
     pub(super) const fn target(&self) -> Option<&Target> {
         match &self.kind {
-            Kind::Http(target) | Kind::Tcp(target) => Some(target),
-            Kind::Command(_) => None,
+            ProbeKind::Http(target) | ProbeKind::Tcp(target) => Some(target),
+            ProbeKind::Command(_) => None,
         }
     }
 
@@ -67,9 +67,9 @@ impl Probe {
     pub(super) fn moved_to(&self, place: Result<&Path, u16>) -> Self {
         Self {
             kind: match &self.kind {
-                Kind::Http(target) => Kind::Http(target.moved_to(place)),
-                Kind::Tcp(target) => Kind::Tcp(target.moved_to(place)),
-                Kind::Command(command) => Kind::Command(command.clone()),
+                ProbeKind::Http(target) => ProbeKind::Http(target.moved_to(place)),
+                ProbeKind::Tcp(target) => ProbeKind::Tcp(target.moved_to(place)),
+                ProbeKind::Command(command) => ProbeKind::Command(command.clone()),
             },
             timeout: self.timeout,
         }
@@ -82,7 +82,7 @@ impl Probe {
     /// Asks once. Dropped half-way, a command is killed; a connection ends by itself when its time is up.
     pub(super) async fn ask(&self, processes: &Arc<ProcessTree>) -> Result<(), String> {
         match &self.kind {
-            Kind::Http(target) | Kind::Tcp(target) => {
+            ProbeKind::Http(target) | ProbeKind::Tcp(target) => {
                 let (shown, asked, timeout) = (target.to_string(), target.clone(), self.timeout);
                 let asking = move || health::ask(&asked, &Statuses::good(), timeout);
                 match tokio::task::spawn_blocking(asking).await {
@@ -94,7 +94,7 @@ impl Probe {
                     Err(error) => Err(error.to_string()),
                 }
             }
-            Kind::Command(command) => self.call(command, processes).await,
+            ProbeKind::Command(command) => self.call(command, processes).await,
         }
     }
 

@@ -21,7 +21,7 @@ use super::terminal::Terminal;
 use super::{log, procfs, sys};
 
 pub(super) struct ProcessTree {
-    state: Mutex<State>,
+    state: Mutex<TreeState>,
     /// Whether each orphan that is reaped is logged.
     warn_reaped: bool,
     /// Whether all descendants have ended.
@@ -31,8 +31,8 @@ pub(super) struct ProcessTree {
 }
 
 #[derive(Default)]
-struct State {
-    known: HashMap<u32, Entry>,
+struct TreeState {
+    known: HashMap<u32, KnownProcess>,
     /// Kills them all if we are killed.
     guard: Option<OrphanGuard>,
     /// The groups that are registered with it.
@@ -44,7 +44,7 @@ struct State {
     usage: Usage,
 }
 
-struct Entry {
+struct KnownProcess {
     tell: watch::Sender<Option<End>>,
     /// Whether it is our child: until we reap it, the kernel gives its number, and that of the group that it leads, to
     /// no other.
@@ -109,9 +109,9 @@ impl ProcessTree {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut knocks = signal(SignalKind::child())?;
         let processes = Arc::new(Self {
-            state: Mutex::new(State {
+            state: Mutex::new(TreeState {
                 guard,
-                ..State::default()
+                ..TreeState::default()
             }),
             warn_reaped,
             is_empty: watch::Sender::new(true),
@@ -127,7 +127,7 @@ impl ProcessTree {
         Ok(processes)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TreeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +150,7 @@ impl ProcessTree {
         }
         let (tell, end) = watch::channel(None);
         let is_child = true;
-        state.known.insert(pid, Entry { tell, is_child });
+        state.known.insert(pid, KnownProcess { tell, is_child });
         Ok(Process {
             pid,
             group: pid,
@@ -176,7 +176,7 @@ impl ProcessTree {
         let group = group.unwrap_or(pid);
         let (tell, end) = watch::channel(None);
         let is_child = false;
-        state.known.insert(pid, Entry { tell, is_child });
+        state.known.insert(pid, KnownProcess { tell, is_child });
         let processes = Arc::clone(self);
         tokio::spawn(async move {
             if pidfd.readable().await.is_ok() {
@@ -195,7 +195,7 @@ impl ProcessTree {
 
     /// Of one that has ended, and is not ours to reap.
     fn note_end_of(&self, pid: u32) {
-        if let Some(Entry { tell, .. }) = self.state().known.remove(&pid) {
+        if let Some(KnownProcess { tell, .. }) = self.state().known.remove(&pid) {
             let how = procfs::status_of(pid).and_then(|status| ExitStatus::of(Change::of(status)));
             let (how, usage) = (how.unwrap_or(ExitStatus::Unseen), Usage::default());
             tell.send_replace(Some(End { how, usage }));
@@ -214,7 +214,7 @@ impl ProcessTree {
         state.guarded = guarded;
     }
 
-    fn reap_all(&self, state: &mut State) {
+    fn reap_all(&self, state: &mut TreeState) {
         loop {
             let (pid, change, usage) = match sys::reap() {
                 Ok(Some(changed)) => changed,
@@ -377,7 +377,7 @@ fn living(group: u32) -> Vec<OwnedFd> {
         .collect()
 }
 
-impl State {
+impl TreeState {
     /// Whether the number of this process is still its own.
     fn holds(&self, pid: u32) -> bool {
         self.known.get(&pid).is_some_and(|known| known.is_child)

@@ -54,7 +54,7 @@ struct Port {
     /// For a TCP address of our own; others are shared by all generations.
     address: Option<SocketAddr>,
     /// The file of a Unix socket of our own, removed at the end.
-    file: Option<SocketFile>,
+    file: Option<BoundFile>,
 }
 
 impl Drop for Port {
@@ -66,12 +66,12 @@ impl Drop for Port {
 }
 
 /// A file that we have made. Another one may have taken its place since.
-struct SocketFile {
+struct BoundFile {
     path: PathBuf,
     made: Option<(u64, u64)>,
 }
 
-impl SocketFile {
+impl BoundFile {
     fn at(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -278,7 +278,7 @@ impl Port {
             }
             SocketAddress::Unix(path) => {
                 let socket = bind_unix(path)?;
-                (socket, None, Some(SocketFile::at(path)))
+                (socket, None, Some(BoundFile::at(path)))
             }
         };
         let shown = match (tcp, &file) {

@@ -240,7 +240,7 @@ pub(super) struct Worker {
     pub(super) index: usize,
     /// A restart was asked for, by SIGHUP or a changed file.
     pub(super) restart: Notify,
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
     is_ready: watch::Sender<bool>,
     /// Whether it has a process, or is about to have one.
     is_living: watch::Sender<bool>,
@@ -252,7 +252,7 @@ pub(super) struct Worker {
 }
 
 #[derive(Default)]
-struct State {
+struct WorkerState {
     /// Started in setup, for the task that keeps it.
     first: Option<Generation>,
     current: Option<Generation>,
@@ -308,7 +308,7 @@ impl Worker {
         self.run.options.timeouts.grace
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

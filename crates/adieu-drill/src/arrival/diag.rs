@@ -8,7 +8,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
 
-use super::{Arrival, End, Sent};
+use super::{Arrival, Sent, ServerEnd};
 
 /// The kernel's numbers of what is asked and answered, `linux/sock_diag.h` and `linux/netlink.h`.
 const BY_FAMILY: u16 = 20;
@@ -82,7 +82,7 @@ fn question(server: SocketAddr, client: SocketAddr) -> Vec<u8> {
 }
 
 /// `nlmsghdr` and `inet_diag_msg`.
-fn parse(answer: &[u8]) -> Option<End> {
+fn parse(answer: &[u8]) -> Option<ServerEnd> {
     let word = |at: usize| {
         let bytes = answer.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_ne_bytes(bytes))
@@ -91,7 +91,7 @@ fn parse(answer: &[u8]) -> Option<End> {
     if kind == ERROR {
         return None;
     }
-    Some(End {
+    Some(ServerEnd {
         state: *answer.get(17)?,
         unread: word(72)?.into(),
         accepted: word(84)? != 0,

@@ -55,13 +55,13 @@ pub(crate) async fn look(server: SocketAddr, sent: &[Sent]) -> Vec<Arrival> {
 
 /// The server's end of a connection.
 #[derive(Debug)]
-struct End {
+struct ServerEnd {
     state: u8,
     unread: u64,
     accepted: bool,
 }
 
-impl End {
+impl ServerEnd {
     /// Established, and closed by the client alone. In any other state it says nothing about what was read.
     const OPEN: [u8; 2] = [1, 8];
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use adieu_os::socket::TcpRow;
 
-use super::{Arrival, End, Sent};
+use super::{Arrival, Sent, ServerEnd};
 
 /// Where each of these requests to this port is now.
 pub(super) async fn look(port: u16, sent: &[Sent]) -> Vec<Arrival> {
@@ -31,10 +31,10 @@ fn find(table: &str, port: u16, sent: &[Sent]) -> Vec<Arrival> {
 }
 
 /// The port of the server, the client, and the server's end of the connection between them.
-fn parse(line: &str) -> Option<(u16, SocketAddr, End)> {
+fn parse(line: &str) -> Option<(u16, SocketAddr, ServerEnd)> {
     let row = TcpRow::parse(line)?;
     let peer = row.remote()?;
-    let end = End {
+    let end = ServerEnd {
         state: row.state(),
         unread: row.receive_queue()?.into(),
         accepted: row.inode()? != 0,

@@ -22,9 +22,7 @@ use crate::drill::{Address, Drill};
 use crate::error::DrillError;
 use crate::process::{Placeholders, Reaper};
 use crate::progress::Event;
-use crate::report::{
-    Bar, Behind as BehindReport, BehindRun, Mark, MarkKind, Report, StopTimeline, Target,
-};
+use crate::report::{Bar, BehindReport, BehindRun, Mark, MarkKind, Report, StopTimeline, Target};
 use crate::scratch;
 use crate::starvation::StarvationMonitor;
 use crate::stop_log::{fate, micros};

@@ -41,7 +41,7 @@ pub(super) struct Account {
     /// Whether each line has its time and its worker, and jobs have a start; what follows is empty otherwise.
     pub(super) followed: bool,
     /// What was in flight at each stop.
-    pub(super) stops: Vec<InFlight>,
+    pub(super) stops: Vec<JobsInFlight>,
     /// Jobs that a stopped worker did not finish, and how long they waited for the next one.
     pub(super) waits: Vec<Wait>,
     /// Jobs that two workers had at one time.
@@ -50,12 +50,12 @@ pub(super) struct Account {
 
 /// The jobs that a worker had begun and not done when its stop was requested.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct InFlight {
+pub(super) struct JobsInFlight {
     pub(super) finished: Vec<u64>,
     pub(super) cut: Vec<u64>,
 }
 
-impl InFlight {
+impl JobsInFlight {
     pub(super) fn all(&self) -> u64 {
         (self.finished.len() + self.cut.len()) as u64
     }
@@ -114,7 +114,7 @@ impl Account {
     }
 
     fn follow(&mut self, executions: &BTreeMap<u64, Vec<Execution<'_>>>, stops: &[Stop]) {
-        self.stops = vec![InFlight::default(); stops.len()];
+        self.stops = vec![JobsInFlight::default(); stops.len()];
         for (&job, all) in executions {
             for (at, one) in all.iter().enumerate() {
                 let next = all.get(at + 1..).unwrap_or_default().iter();

@@ -165,14 +165,14 @@ pub(super) struct Facts<'f> {
     pub(super) took: Duration,
 }
 
-struct Verdict {
+struct JobsVerdict {
     outcome: Outcome,
     reason: String,
     evidence: Vec<String>,
     measured: Option<String>,
 }
 
-impl Verdict {
+impl JobsVerdict {
     fn of(passed: bool, reason: String, evidence: Vec<String>, measured: String) -> Self {
         let outcome = match passed {
             true => Outcome::Passed,
@@ -236,11 +236,11 @@ pub(super) fn judge(facts: &Facts<'_>, thresholds: &[Threshold]) -> Vec<Check> {
     checks
 }
 
-fn lost(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
+fn lost(facts: &Facts<'_>, threshold: &Threshold) -> JobsVerdict {
     let account = facts.account;
     let count = account.lost.len() as u64;
     if count == 0 && facts.with_work == 0 {
-        return Verdict::skipped(NO_WORK);
+        return JobsVerdict::skipped(NO_WORK);
     }
     let mut reason = format!("{count} of {} jobs lost{}", account.asked, over(facts));
     let mut evidence = Vec::new();
@@ -275,7 +275,7 @@ fn lost(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
             ));
         }
     }
-    Verdict::of(
+    JobsVerdict::of(
         count <= threshold.count(),
         reason,
         evidence,
@@ -283,11 +283,11 @@ fn lost(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
     )
 }
 
-fn twice(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
+fn twice(facts: &Facts<'_>, threshold: &Threshold) -> JobsVerdict {
     let account = facts.account;
     let count = account.twice.len() as u64;
     if count == 0 && facts.with_work == 0 {
-        return Verdict::skipped(NO_WORK);
+        return JobsVerdict::skipped(NO_WORK);
     }
     let mut reason = format!(
         "{count} of {} jobs done more than once{}",
@@ -314,7 +314,7 @@ fn twice(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
             "which of them follow a SIGKILL is not known: {NOT_FOLLOWED}"
         ));
     }
-    Verdict::of(
+    JobsVerdict::of(
         count <= threshold.count(),
         reason,
         evidence,
@@ -322,10 +322,10 @@ fn twice(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
     )
 }
 
-fn in_flight(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
+fn in_flight(facts: &Facts<'_>, threshold: &Threshold) -> JobsVerdict {
     let account = facts.account;
     if !account.followed {
-        return Verdict::skipped(NOT_FOLLOWED);
+        return JobsVerdict::skipped(NOT_FOLLOWED);
     }
     let asked = || {
         let stops = facts.stops.iter().zip(&account.stops);
@@ -334,7 +334,7 @@ fn in_flight(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
     let all: u64 = asked().map(|(_, here)| here.all()).sum();
     let cut: u64 = asked().map(|(_, here)| here.cut.len() as u64).sum();
     if all == 0 {
-        return Verdict::skipped("no worker had a job in flight when it got the stop signal");
+        return JobsVerdict::skipped("no worker had a job in flight when it got the stop signal");
     }
     let evidence = asked().filter(|(_, here)| !here.cut.is_empty());
     let evidence = evidence.take(MOST_LINES).map(|(stop, here)| {
@@ -346,7 +346,7 @@ fn in_flight(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
             jobs(&here.cut)
         )
     });
-    Verdict::of(
+    JobsVerdict::of(
         cut <= threshold.count(),
         format!(
             "{} of {all} jobs in flight at the stop signal were finished by their worker",
@@ -357,10 +357,10 @@ fn in_flight(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
     )
 }
 
-fn two_at_once(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
+fn two_at_once(facts: &Facts<'_>, threshold: &Threshold) -> JobsVerdict {
     let account = facts.account;
     if !account.followed {
-        return Verdict::skipped(NOT_FOLLOWED);
+        return JobsVerdict::skipped(NOT_FOLLOWED);
     }
     let count = account.overlaps.len() as u64;
     let evidence = account.overlaps.iter().take(MOST_LINES).map(|it| {
@@ -372,7 +372,7 @@ fn two_at_once(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
             it.first
         )
     });
-    Verdict::of(
+    JobsVerdict::of(
         count <= threshold.count(),
         format!("{count} times a job was begun while another worker was at it"),
         evidence.collect(),
@@ -380,10 +380,10 @@ fn two_at_once(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
     )
 }
 
-fn wait(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
+fn wait(facts: &Facts<'_>, threshold: &Threshold) -> JobsVerdict {
     let account = facts.account;
     if !account.followed {
-        return Verdict::skipped(NOT_FOLLOWED);
+        return JobsVerdict::skipped(NOT_FOLLOWED);
     }
     // Those that were never begun again are lost, and told there.
     let known = account
@@ -391,7 +391,7 @@ fn wait(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
         .iter()
         .filter_map(|it| Some((it, it.seconds?)));
     let Some((longest, seconds)) = known.max_by(|one, two| one.1.total_cmp(&two.1)) else {
-        return Verdict::skipped(match account.waits.is_empty() {
+        return JobsVerdict::skipped(match account.waits.is_empty() {
             true => "every stopped worker finished what it had begun, so nothing had to wait",
             false => "no job of a stopped worker was begun again",
         });
@@ -406,15 +406,15 @@ fn wait(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
     );
     let late = time > threshold.time();
     if let Some(starved) = facts.starved.filter(|_| late) {
-        return Verdict::skipped(format!(
+        return JobsVerdict::skipped(format!(
             "not judged: the machine was so busy that the drill itself came {} late; what was seen: {reason}",
             show(starved)
         ));
     }
-    Verdict::of(!late, reason, Vec::new(), show(time))
+    JobsVerdict::of(!late, reason, Vec::new(), show(time))
 }
 
-fn exit(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
+fn exit(facts: &Facts<'_>, threshold: &Threshold) -> JobsVerdict {
     let cut: Vec<&Stop> = facts
         .stops
         .iter()
@@ -422,7 +422,7 @@ fn exit(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
         .collect();
     let asked = facts.stops.iter().filter(|it| it.asked).count();
     if asked == 0 {
-        return Verdict::skipped("no worker got the stop signal");
+        return JobsVerdict::skipped("no worker got the stop signal");
     }
     let reason = match (cut.len(), facts.slowest) {
         (0, Some(slowest)) => format!(
@@ -442,7 +442,7 @@ fn exit(facts: &Facts<'_>, threshold: &Threshold) -> Verdict {
             show(after)
         )
     });
-    Verdict::of(
+    JobsVerdict::of(
         cut.len() as u64 <= threshold.count(),
         reason,
         evidence.collect(),

@@ -23,7 +23,7 @@ use crate::drill::Drill;
 use crate::error::DrillError;
 use crate::process::{Ready, Reaper};
 use crate::progress::Event;
-use crate::report::{Jobs as JobsReport, JobsStop, Recommendation, Report, Target};
+use crate::report::{JobsReport, JobsStop, Recommendation, Report, Target};
 use crate::scratch;
 use crate::starvation::StarvationMonitor;
 
@@ -57,12 +57,12 @@ const DEFINITION: &str = "A job counts as lost only if its --enqueue command end
 #[must_use = "it does nothing until `run`"]
 pub struct Jobs {
     drill: Drill,
-    setting: Setting,
+    setting: JobsSetting,
 }
 
 /// How jobs are enqueued and workers stopped.
 #[derive(Clone, Debug)]
-struct Setting {
+struct JobsSetting {
     jobs: u64,
     enqueue: String,
     done: String,
@@ -87,7 +87,7 @@ impl Jobs {
         }
         Self {
             drill,
-            setting: Setting {
+            setting: JobsSetting {
                 jobs,
                 enqueue: enqueue.into(),
                 done: done.into(),
@@ -219,7 +219,7 @@ impl Jobs {
                 took_ms: ms(it.seen.took),
                 end: it.seen.end.clone(),
                 left: it.left,
-                in_flight: in_flight.map(account::InFlight::all),
+                in_flight: in_flight.map(account::JobsInFlight::all),
                 finished: in_flight.map(|here| here.finished.len() as u64),
             }
         });
@@ -243,7 +243,7 @@ impl Jobs {
     }
 }
 
-impl Setting {
+impl JobsSetting {
     fn sensible(&self) -> Result<(), String> {
         let placed = |name| self.enqueue.contains(name);
         if !placed("{from}") || !placed("{to}") {

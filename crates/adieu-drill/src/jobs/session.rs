@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::Setting;
+use super::JobsSetting;
 use super::ledger::{self, Entry, ranges};
 use super::schedule;
 use super::workers::{Stopped, Workers};
@@ -26,7 +26,7 @@ const COMES_BACK: Duration = Duration::from_secs(1);
 /// Everything needed while jobs are enqueued and done.
 pub(super) struct Session<'d> {
     drill: &'d Drill,
-    setting: &'d Setting,
+    setting: &'d JobsSetting,
     scratch: &'d Path,
     placeholders: Placeholders,
     /// So many jobs were enqueued so far.
@@ -50,7 +50,7 @@ pub(super) struct Worked {
 impl<'d> Session<'d> {
     pub(super) fn new(
         drill: &'d Drill,
-        setting: &'d Setting,
+        setting: &'d JobsSetting,
         scratch: &'d Path,
     ) -> Result<Self, DrillError> {
         Ok(Self {

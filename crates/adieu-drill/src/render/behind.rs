@@ -2,10 +2,10 @@
 
 use super::style::{Style, Tone};
 use super::words;
-use crate::report::Behind;
+use crate::report::BehindReport;
 
 /// The balancer, each roll-out behind it, and what is advised.
-pub(super) fn told(behind: &Behind, style: Style) -> String {
+pub(super) fn told(behind: &BehindReport, style: Style) -> String {
     let mut text = String::new();
     let mut say = |tone: Option<Tone>, indent: usize, line: &str| {
         let margin = " ".repeat(indent);

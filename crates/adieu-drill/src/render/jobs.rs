@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, Tone};
 use super::words;
-use crate::report::{Jobs, JobsStop};
+use crate::report::{JobsReport, JobsStop};
 
 /// So many stops are listed; the other forms have all of them.
 pub(super) const MOST: usize = 20;
@@ -37,7 +37,7 @@ pub(super) fn cells(stop: &JobsStop) -> [String; 8] {
 }
 
 /// What was done, in one sentence.
-pub(super) fn heading(jobs: &Jobs) -> String {
+pub(super) fn heading(jobs: &JobsReport) -> String {
     let mut text = format!(
         "{} enqueued, {} at a time, {}",
         words::count(
@@ -58,7 +58,7 @@ pub(super) fn heading(jobs: &Jobs) -> String {
 }
 
 /// The sentence and the stops.
-pub(super) fn numbers(jobs: &Jobs, style: Style) -> String {
+pub(super) fn numbers(jobs: &JobsReport, style: Style) -> String {
     let mut text = format!("{}\n", style.paint(Tone::Heading, &heading(jobs)));
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     rows.extend(jobs.stops.iter().take(MOST).map(cells));

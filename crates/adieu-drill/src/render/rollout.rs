@@ -4,10 +4,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, Tone};
 use super::words::{self, ROLLOUT_COLUMNS, rollout_cells};
-use crate::report::Rollout;
+use crate::report::RolloutReport;
 
 /// Before, during and after, for each roll-out.
-pub(super) fn numbers(rollout: &Rollout, style: Style) -> String {
+pub(super) fn numbers(rollout: &RolloutReport, style: Style) -> String {
     let mut text = format!(
         "{}\n",
         style.paint(

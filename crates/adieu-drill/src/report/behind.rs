@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What happened behind a balancer while all instances were replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Behind {
+pub struct BehindReport {
     /// The name of the profile, or its file.
     pub profile: String,
     /// What it is a profile of.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What became of numbered jobs while workers were stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Jobs {
+pub struct JobsReport {
     /// The command that enqueued them.
     pub enqueue: String,
     /// The command that printed what was done.

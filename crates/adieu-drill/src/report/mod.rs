@@ -18,9 +18,9 @@
 //! | `recommendation` | see [`Recommendation`]; `null` when no stop was measured |
 //! | `target_report` | the target's own adieu report, if it wrote one |
 //! | `target_report_stop` | which of `stops` that is about, from 0 |
-//! | `behind` | see [`Behind`]; `null` unless a balancer was simulated |
-//! | `jobs` | see [`Jobs`]; `null` unless workers were drilled |
-//! | `rollout` | see [`Rollout`]; `null` unless a roll-out was drilled |
+//! | `behind` | see [`BehindReport`]; `null` unless a balancer was simulated |
+//! | `jobs` | see [`JobsReport`]; `null` unless workers were drilled |
+//! | `rollout` | see [`RolloutReport`]; `null` unless a roll-out was drilled |
 
 mod behind;
 mod check;
@@ -29,10 +29,10 @@ mod rollout;
 mod summary;
 mod timeline;
 
-pub use behind::{Behind, BehindAdvice, BehindRun};
+pub use behind::{BehindAdvice, BehindReport, BehindRun};
 pub use check::{Check, Group, Outcome};
-pub use jobs::{Jobs, JobsStop};
-pub use rollout::{Interval, Moment, Phase, Rollout, RolloutRun, Totals};
+pub use jobs::{JobsReport, JobsStop};
+pub use rollout::{Interval, Moment, Phase, RolloutReport, RolloutRun, Totals};
 pub use summary::{
     DEFINITION, Level, Recommendation, Report, Starvation, Target, Unreadable, VERSION, Verdict,
 };
@@ -44,4 +44,4 @@ pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 /// The page of the guide, so that its code compiles and its list of fields is whole.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/drill-report.md")]
-pub struct Guide;
+pub struct ReportGuide;

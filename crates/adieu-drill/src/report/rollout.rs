@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a roll-out did to its clients. All times count from the start of its command, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rollout {
+pub struct RolloutReport {
     /// The command that changed the deployment.
     pub command: String,
     /// Where the clients were.

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::behind::Behind;
+use super::behind::BehindReport;
 use super::check::{Check, Outcome};
-use super::jobs::Jobs;
-use super::rollout::Rollout;
+use super::jobs::JobsReport;
+use super::rollout::RolloutReport;
 use super::timeline::StopTimeline;
 
 /// The version of the JSON.
@@ -60,13 +60,13 @@ pub struct Report {
     pub target_report_stop: Option<usize>,
     /// What a roll-out did to its clients, if one was drilled.
     #[serde(default)]
-    pub rollout: Option<Rollout>,
+    pub rollout: Option<RolloutReport>,
     /// What happened behind a balancer, if one was simulated.
     #[serde(default)]
-    pub behind: Option<Behind>,
+    pub behind: Option<BehindReport>,
     /// What became of numbered jobs, if workers were drilled.
     #[serde(default)]
-    pub jobs: Option<Jobs>,
+    pub jobs: Option<JobsReport>,
 }
 
 /// The one word about a target.

@@ -323,7 +323,7 @@ impl Rollout {
             self.progress.on(Event::Finished { check: &check });
             report.checks.push(check);
         }
-        report.rollout = Some(report::Rollout {
+        report.rollout = Some(report::RolloutReport {
             command: self.command.clone(),
             url: crate::endpoint::without_query(&self.url).to_owned(),
             pace: self.pace_words(),

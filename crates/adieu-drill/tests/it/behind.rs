@@ -2,7 +2,7 @@
 
 use adieu_drill::render::{self, Style};
 use adieu_drill::report::{
-    Behind, BehindAdvice, BehindRun, Check, Group, Level, Outcome, Report, Target,
+    BehindAdvice, BehindReport, BehindRun, Check, Group, Level, Outcome, Report, Target,
 };
 
 const PAGE: &str = include_str!("../../../../docs/drill-behind.md");
@@ -79,7 +79,7 @@ pub(crate) fn sample() -> Report {
              signal (instance 2); the balancer sent to it until 1.48 s after",
         ),
     ];
-    report.behind = Some(Behind {
+    report.behind = Some(BehindReport {
         profile: "kube-proxy".to_owned(),
         about: "a Kubernetes Service behind kube-proxy".to_owned(),
         numbers: vec![

@@ -1,7 +1,7 @@
 //! What a drill of workers looks like as text, which is also what the page of the guide shows.
 
 use adieu_drill::render::{self, Style};
-use adieu_drill::report::{Check, Group, Jobs, JobsStop, Level, Outcome, Report, Target};
+use adieu_drill::report::{Check, Group, JobsReport, JobsStop, Level, Outcome, Report, Target};
 
 const PAGE: &str = include_str!("../../../../docs/drill-jobs.md");
 
@@ -91,7 +91,7 @@ pub(crate) fn sample() -> Report {
             &[],
         ),
     ];
-    report.jobs = Some(Jobs {
+    report.jobs = Some(JobsReport {
         enqueue: "python3 enqueue.py {from} {to}".to_owned(),
         done: "python3 done.py".to_owned(),
         asked: 200,

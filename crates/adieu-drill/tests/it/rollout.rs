@@ -2,7 +2,7 @@
 
 use adieu_drill::render::{self, Style};
 use adieu_drill::report::{
-    Check, Group, Level, Mark, MarkKind, Moment, Outcome, Phase, Report, Rollout, RolloutRun,
+    Check, Group, Level, Mark, MarkKind, Moment, Outcome, Phase, Report, RolloutReport, RolloutRun,
     StopTimeline, Target, Totals,
 };
 
@@ -98,7 +98,7 @@ pub(crate) fn sample() -> Report {
         refused: 27,
         ..Totals::default()
     };
-    report.rollout = Some(Rollout {
+    report.rollout = Some(RolloutReport {
         command: "./replace.sh".to_owned(),
         url: "http://127.0.0.1:8080/".to_owned(),
         pace: "200 requests a second, half of them on keep-alive connections".to_owned(),

@@ -98,19 +98,19 @@ pub(crate) struct Check {
     /// Held by the request that asks; the others wait and share the answer. In it, a probe that did not even let itself be
     /// cancelled: while it sits on its thread, no second one is sent after it.
     turn: tokio::sync::Mutex<Option<Probing>>,
-    last: Mutex<Option<Answer>>,
+    last: Mutex<Option<CheckResult>>,
 }
 
 /// What a check said, and when.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct CheckResult {
     pub(super) problem: Option<String>,
     pub(super) took: Duration,
     pub(super) at: Instant,
 }
 
 impl Check {
-    pub(super) fn last(&self) -> Option<Answer> {
+    pub(super) fn last(&self) -> Option<CheckResult> {
         self.last
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -131,7 +131,7 @@ impl Check {
     /// The answer: a recent one, that of a request that is asking already, or a new one. `None` once forgotten.
     ///
     /// Dropped half-way, the probe is cancelled, and the next who waits sends a new one.
-    pub(super) async fn ask(&self, runtime: &Handle) -> Option<Answer> {
+    pub(super) async fn ask(&self, runtime: &Handle) -> Option<CheckResult> {
         let asked = Instant::now();
         let mut turn = self.turn.lock().await;
         let recent = self
@@ -168,7 +168,7 @@ impl Check {
                 }
             }
         };
-        let answer = Answer {
+        let answer = CheckResult {
             problem,
             took: began.elapsed(),
             at: Instant::now(),

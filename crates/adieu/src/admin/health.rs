@@ -7,7 +7,7 @@ use adieu_lifecycle::{Exit, Phase};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::check::{Answer, Check};
+use super::check::{Check, CheckResult};
 use crate::net::{ServerProbe, ServerStats};
 use crate::reload::Reloaded;
 use crate::report::{ComponentKind, ComponentStatus, ReportBuilder, millis};
@@ -51,7 +51,7 @@ impl std::fmt::Display for Unready {
 /// The answer to "are you ready?", with what every check said.
 pub(super) struct Readiness {
     pub(super) unready: Vec<Unready>,
-    pub(super) checks: Vec<(Arc<Check>, Option<Answer>)>,
+    pub(super) checks: Vec<(Arc<Check>, Option<CheckResult>)>,
     /// Checks that were not wanted, and not asked.
     pub(super) excluded: Vec<Arc<Check>>,
 }
@@ -136,7 +136,7 @@ impl View {
     }
 
     /// All at once, so that the slowest says how long it takes.
-    async fn ask_all(&self, checks: &[Arc<Check>]) -> Vec<Option<Answer>> {
+    async fn ask_all(&self, checks: &[Arc<Check>]) -> Vec<Option<CheckResult>> {
         let mut asking = JoinSet::new();
         for (number, check) in checks.iter().enumerate() {
             let (check, runtime) = (Arc::clone(check), self.core.runtime.clone());

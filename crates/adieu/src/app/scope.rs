@@ -155,7 +155,7 @@ impl Scope {
         }
     }
 
-    pub(crate) fn begin(mut self) -> Result<Started, Error> {
+    pub(crate) fn begin(mut self) -> Result<StartedScope, Error> {
         let runtime = current_runtime("a scope")?;
         let what = "signal handlers could not be installed";
         let system = |cause| Error::new(ErrorKind::System { what, cause });
@@ -201,7 +201,7 @@ impl Scope {
             let core = Arc::clone(&core);
             runtime.spawn(async move { wait_for(trigger, &core).await });
         }
-        Ok(Started {
+        Ok(StartedScope {
             core,
             ledger,
             writer,
@@ -219,7 +219,7 @@ async fn wait_for(trigger: BoxFuture<()>, core: &ServiceShared) {
 }
 
 /// A scope whose driver is running.
-pub(crate) struct Started {
+pub(crate) struct StartedScope {
     pub(crate) core: Arc<ServiceShared>,
     ledger: Arc<Mutex<ReportBuilder>>,
     writer: Arc<ReportWriter>,
@@ -228,7 +228,7 @@ pub(crate) struct Started {
     conducting: JoinHandle<()>,
 }
 
-impl Started {
+impl StartedScope {
     pub(crate) async fn run<F>(self, setup: F) -> Report
     where
         F: AsyncFnOnce(&mut App) -> crate::Result,

@@ -10,7 +10,7 @@ use adieu_lifecycle::Terms;
 use crate::error::Error;
 use crate::platform::DetectedPlatform;
 use crate::report::writer::PrintReport;
-use crate::report::{Listener, Notice, Unhandled};
+use crate::report::{Notice, NoticeListener, Unhandled};
 use crate::util::duration;
 use crate::util::printable;
 
@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     pub(crate) start_timeout: Option<Duration>,
     pub(crate) report_file: Option<PathBuf>,
     pub(crate) print: PrintReport,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<NoticeListener>,
     pub(crate) on_failure: Option<FailureHandler>,
 }
 
@@ -50,7 +50,7 @@ impl Settings {
     }
 
     /// Both that listen, as one. A handler of failures that panics is not called again; the other still is.
-    pub(crate) fn take_listener(&mut self) -> Option<Listener> {
+    pub(crate) fn take_listener(&mut self) -> Option<NoticeListener> {
         let Some(mut on_failure) = self.on_failure.take() else {
             return self.listener.take();
         };

@@ -39,7 +39,7 @@ const KILL_WAIT: Duration = Duration::from_millis(250);
 /// The hand-off of one service.
 #[derive(Default)]
 pub(crate) struct HandOff {
-    state: Mutex<State>,
+    state: Mutex<HandoffState>,
     /// Notified when a process that was being started runs, or does not.
     started: Condvar,
     #[cfg(feature = "admin")]
@@ -48,7 +48,7 @@ pub(crate) struct HandOff {
 }
 
 #[derive(Default)]
-enum State {
+enum HandoffState {
     #[default]
     Idle,
     /// The next process is being started.
@@ -148,18 +148,18 @@ impl HandOff {
         *self.command.lock().unwrap_or_else(PoisonError::into_inner) = Some((command, timeout));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HandoffState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self) -> Result<(), &'static str> {
         let mut state = self.state();
         match *state {
-            State::Idle => {
-                *state = State::Starting;
+            HandoffState::Idle => {
+                *state = HandoffState::Starting;
                 Ok(())
             }
-            State::Cancelled { .. } | State::Done => Err("the service is stopping"),
+            HandoffState::Cancelled { .. } | HandoffState::Done => Err("the service is stopping"),
             _ => Err("one is in progress already"),
         }
     }
@@ -168,14 +168,14 @@ impl HandOff {
     pub(crate) fn cancel(&self) {
         let mut state = self.state();
         match &*state {
-            State::Done | State::Ending { .. } | State::Cancelled { .. } => {}
-            State::Waiting { pid, channel } => {
+            HandoffState::Done | HandoffState::Ending { .. } | HandoffState::Cancelled { .. } => {}
+            HandoffState::Waiting { pid, channel } => {
                 let pid = *pid;
                 let _ = channel.shutdown(Shutdown::Both);
-                *state = State::Ending { pid };
+                *state = HandoffState::Ending { pid };
             }
-            State::Starting => *state = State::Cancelled { starting: true },
-            State::Idle => *state = State::Cancelled { starting: false },
+            HandoffState::Starting => *state = HandoffState::Cancelled { starting: true },
+            HandoffState::Idle => *state = HandoffState::Cancelled { starting: false },
         }
     }
 
@@ -185,10 +185,10 @@ impl HandOff {
         let state = self
             .started
             .wait_while(self.state(), |state| {
-                matches!(state, State::Cancelled { starting: true })
+                matches!(state, HandoffState::Cancelled { starting: true })
             })
             .unwrap_or_else(PoisonError::into_inner);
-        if let State::Waiting { pid, .. } | State::Ending { pid } = *state {
+        if let HandoffState::Waiting { pid, .. } | HandoffState::Ending { pid } = *state {
             // Under the lock no thread reaps it, and the number is its own.
             sys::kill(pid);
             drop(state);
@@ -200,10 +200,10 @@ impl HandOff {
     fn started(&self, next: Option<(u32, UnixStream)>) {
         let mut state = self.state();
         *state = match (&*state, next) {
-            (State::Cancelled { .. }, Some((pid, _))) => State::Ending { pid },
-            (State::Cancelled { .. }, None) => State::Cancelled { starting: false },
-            (_, Some((pid, channel))) => State::Waiting { pid, channel },
-            (_, None) => State::Idle,
+            (HandoffState::Cancelled { .. }, Some((pid, _))) => HandoffState::Ending { pid },
+            (HandoffState::Cancelled { .. }, None) => HandoffState::Cancelled { starting: false },
+            (_, Some((pid, channel))) => HandoffState::Waiting { pid, channel },
+            (_, None) => HandoffState::Idle,
         };
         self.started.notify_all();
     }
@@ -329,7 +329,7 @@ impl NewProcess {
     fn take_over(&mut self, core: &ServiceShared, timeout: Duration) -> Result<(), TakeOverError> {
         let unknown_protocol = || TakeOverError::Failed("does not speak our language".to_owned());
         let mut reader = BufReader::new(self.channel.try_clone()?);
-        if matches!(*core.handoff().state(), State::Ending { .. }) {
+        if matches!(*core.handoff().state(), HandoffState::Ending { .. }) {
             return Err(TakeOverError::ChannelClosed);
         }
         let by = Instant::now() + timeout;
@@ -349,12 +349,12 @@ impl NewProcess {
             .ok_or_else(unknown_protocol)?;
         {
             let mut state = core.handoff().state();
-            if !matches!(*state, State::Waiting { .. }) {
+            if !matches!(*state, HandoffState::Waiting { .. }) {
                 return Err(TakeOverError::ChannelClosed);
             }
             // Under the lock: the stop that comes now comes after the hand-off.
             (&self.channel).write_all(b"yours\n")?;
-            *state = State::Done;
+            *state = HandoffState::Done;
         }
         let pid = self.pid();
         // Before the stop, in which connections look for it.
@@ -373,8 +373,8 @@ impl NewProcess {
         let pid = self.pid();
         let cancelled = {
             let mut state = core.handoff().state();
-            let cancelled = matches!(*state, State::Ending { .. });
-            *state = State::Ending { pid };
+            let cancelled = matches!(*state, HandoffState::Ending { .. });
+            *state = HandoffState::Ending { pid };
             cancelled
         };
         let _ = self.channel.shutdown(Shutdown::Both);
@@ -400,9 +400,9 @@ impl NewProcess {
         let status = {
             let mut state = core.handoff().state();
             *state = if cancelled {
-                State::Cancelled { starting: false }
+                HandoffState::Cancelled { starting: false }
             } else {
-                State::Idle
+                HandoffState::Idle
             };
             self.child.wait()
         };

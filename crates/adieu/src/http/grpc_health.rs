@@ -95,9 +95,9 @@ where
         Box::pin(async move {
             let mut grpc = Grpc::new(HealthCodec).max_decoding_message_size(MAX_REQUEST);
             Ok(match request.uri().path() {
-                "/grpc.health.v1.Health/Check" => grpc.unary(Check(health), request).await,
+                "/grpc.health.v1.Health/Check" => grpc.unary(CheckMethod(health), request).await,
                 "/grpc.health.v1.Health/Watch" => {
-                    grpc.server_streaming(Watch(health), request).await
+                    grpc.server_streaming(WatchMethod(health), request).await
                 }
                 _ => Status::unimplemented("the methods are Check and Watch").into_http(),
             })
@@ -143,9 +143,9 @@ async fn readiness(stop: &Stop) -> (ServingStatus, bool) {
     }
 }
 
-struct Check(GrpcHealth);
+struct CheckMethod(GrpcHealth);
 
-impl UnaryService<String> for Check {
+impl UnaryService<String> for CheckMethod {
     type Response = ServingStatus;
     type Future = BoxFuture<Result<tonic::Response<ServingStatus>, Status>>;
 
@@ -162,9 +162,9 @@ impl UnaryService<String> for Check {
     }
 }
 
-struct Watch(GrpcHealth);
+struct WatchMethod(GrpcHealth);
 
-impl ServerStreamingService<String> for Watch {
+impl ServerStreamingService<String> for WatchMethod {
     type Response = ServingStatus;
     type ResponseStream = Watching;
     type Future = std::future::Ready<Result<tonic::Response<Watching>, Status>>;

@@ -22,7 +22,7 @@ enum At {
 
 /// What is known so far of the head that is being read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Head {
+struct PartialHead {
     /// Its first line is there; blank ones before it do not count.
     is_begun: bool,
     length: u64,
@@ -32,7 +32,7 @@ struct Head {
 #[derive(Debug, Default)]
 pub(super) struct HeadScanner {
     at: At,
-    head: Head,
+    head: PartialHead,
     /// The beginning of a line that was cut, as far as it matters.
     kept: Vec<u8>,
 }
@@ -94,11 +94,11 @@ impl HeadScanner {
             At::Head if !line.is_empty() => self.head.line(line),
             At::Head if self.head.is_begun => {
                 self.at = match std::mem::take(&mut self.head) {
-                    Head {
+                    PartialHead {
                         is_chunked: true, ..
                     } => At::Size,
-                    Head { length: 0, .. } => At::Head,
-                    Head { length, .. } => At::Body(length),
+                    PartialHead { length: 0, .. } => At::Head,
+                    PartialHead { length, .. } => At::Body(length),
                 };
                 return 1;
             }
@@ -116,7 +116,7 @@ impl HeadScanner {
     }
 }
 
-impl Head {
+impl PartialHead {
     fn line(&mut self, line: &[u8]) {
         if !std::mem::replace(&mut self.is_begun, true) {
             return;

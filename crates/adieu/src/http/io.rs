@@ -37,7 +37,7 @@ pub(super) struct ConnIo {
     /// Read already, to find out which protocol it is, and counted.
     prefix: Bytes,
     /// Read by the old process, and not counted here.
-    carried: Option<Box<Carried>>,
+    carried: Option<Box<CarriedBytes>>,
     /// It is another process's.
     is_released: bool,
     heads: HeadScanner,
@@ -49,7 +49,7 @@ pub(super) struct ConnIo {
 }
 
 /// Bytes that came with a connection from the old process.
-struct Carried {
+struct CarriedBytes {
     bytes: Bytes,
     /// When the first of them was read there, and the last, in milliseconds.
     began_ms: u64,
@@ -116,7 +116,7 @@ impl ConnIo {
     pub(super) fn carry(&mut self, bytes: Vec<u8>, counters: CarriedCounters) {
         let now_ms = now_ms();
         self.carried = (!bytes.is_empty()).then(|| {
-            Box::new(Carried {
+            Box::new(CarriedBytes {
                 bytes: bytes.into(),
                 began_ms: now_ms.saturating_sub(counters.head_ms),
                 last_ms: now_ms.saturating_sub(counters.idle_ms),

@@ -33,10 +33,10 @@ use crate::runtime::stop::Stop;
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone)]
-pub struct Peer(Source);
+pub struct Peer(PeerSource);
 
 #[derive(Clone)]
-enum Source {
+enum PeerSource {
     /// By the connection and not by the service: its count of owners is the one place in memory that the threads of a
     /// busy server would all write to.
     Connection(Arc<ConnShared>),
@@ -47,11 +47,11 @@ impl Peer {
     /// A client at this address, for tests of handlers.
     #[must_use]
     pub const fn new(addr: SocketAddr) -> Self {
-        Self(Source::Made(addr))
+        Self(PeerSource::Made(addr))
     }
 
     pub(super) const fn of_connection(connection: Arc<ConnShared>) -> Self {
-        Self(Source::Connection(connection))
+        Self(PeerSource::Connection(connection))
     }
 
     /// The peer among the extensions of a request, for services that are not axum's; `None` if no adieu server has taken
@@ -65,8 +65,8 @@ impl Peer {
     #[must_use]
     pub fn addr(&self) -> Option<SocketAddr> {
         match &self.0 {
-            Source::Connection(connection) => connection.socket.peer_addr(),
-            Source::Made(addr) => Some(*addr),
+            PeerSource::Connection(connection) => connection.socket.peer_addr(),
+            PeerSource::Made(addr) => Some(*addr),
         }
     }
 
@@ -75,8 +75,8 @@ impl Peer {
     #[must_use]
     pub fn proxy_addr(&self) -> Option<SocketAddr> {
         match &self.0 {
-            Source::Connection(connection) => connection.socket.proxy_addr(),
-            Source::Made(_) => None,
+            PeerSource::Connection(connection) => connection.socket.proxy_addr(),
+            PeerSource::Made(_) => None,
         }
     }
 
@@ -84,8 +84,8 @@ impl Peer {
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.0 {
-            Source::Connection(connection) => connection.socket.local_addr(),
-            Source::Made(_) => None,
+            PeerSource::Connection(connection) => connection.socket.local_addr(),
+            PeerSource::Made(_) => None,
         }
     }
 
@@ -94,24 +94,26 @@ impl Peer {
     #[must_use]
     pub fn tls(&self) -> Option<&TlsInfo> {
         match &self.0 {
-            Source::Connection(connection) => connection.socket.tls(),
-            Source::Made(_) => None,
+            PeerSource::Connection(connection) => connection.socket.tls(),
+            PeerSource::Made(_) => None,
         }
     }
 
     #[cfg(feature = "websocket")]
     pub(super) fn connection(self) -> Option<Arc<ConnShared>> {
         match self.0 {
-            Source::Connection(connection) => Some(connection),
-            Source::Made(_) => None,
+            PeerSource::Connection(connection) => Some(connection),
+            PeerSource::Made(_) => None,
         }
     }
 
     /// The stop of the service that has taken the request in.
     pub(super) fn stop(&self) -> Option<Stop> {
         match &self.0 {
-            Source::Connection(connection) => Some(Stop::new(Arc::clone(&connection.server.core))),
-            Source::Made(_) => None,
+            PeerSource::Connection(connection) => {
+                Some(Stop::new(Arc::clone(&connection.server.core)))
+            }
+            PeerSource::Made(_) => None,
         }
     }
 }

@@ -28,7 +28,7 @@ use super::connection::ConnDriver;
 use super::io::ConnIo;
 use super::service::RequestService;
 use super::ws_socket::{FrameIo, Lender, WebSocket};
-use super::ws_upgrade::{Accepted, again, is_agreed};
+use super::ws_upgrade::{AcceptedUpgrade, again, is_agreed};
 use crate::component::BoxFuture;
 use crate::error::BoxError;
 use crate::net::{Carried, CarriedRequest, ConnectionSnapshot, DrainStage, Kind, RawState};
@@ -47,7 +47,7 @@ const PARTING: Duration = Duration::from_secs(2);
 pub(super) async fn serve(
     driver: &mut ConnDriver,
     shared: &Arc<ConnShared>,
-    mut accepted: Box<Accepted>,
+    mut accepted: Box<AcceptedUpgrade>,
 ) {
     let Some(on_upgrade) = accepted.on_upgrade.take() else {
         return;
@@ -119,7 +119,7 @@ pub(super) async fn adopt<S, B, F>(
 async fn run(
     driver: &mut ConnDriver,
     shared: &Arc<ConnShared>,
-    accepted: Accepted,
+    accepted: AcceptedUpgrade,
     io: ConnIo,
     state: Option<Carried>,
 ) {
@@ -255,7 +255,7 @@ async fn move_out(
         state: Some(state),
     };
     shared.is_offered.store(true, Relaxed);
-    let mut moving = ReleasedOnDrop(Some(io));
+    let mut moving = FramesReleasedOnDrop(Some(io));
     let is_moved = shared
         .server
         .move_out(turn, Kind::WebSocket, &shared.socket, snapshot, "WebSocket")
@@ -268,9 +268,9 @@ async fn move_out(
 }
 
 /// A connection that is another process's, or may be.
-struct ReleasedOnDrop(Option<FrameIo>);
+struct FramesReleasedOnDrop(Option<FrameIo>);
 
-impl Drop for ReleasedOnDrop {
+impl Drop for FramesReleasedOnDrop {
     fn drop(&mut self) {
         if let Some(io) = self.0.take() {
             io.io.release();

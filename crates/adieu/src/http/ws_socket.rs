@@ -103,14 +103,14 @@ impl AsyncWrite for FrameIo {
 
 /// What a handler has left when its socket is dropped.
 #[derive(Default)]
-pub(super) struct Lent {
+pub(super) struct ReturnedSocket {
     pub(super) stream: Option<WebSocketStream<FrameIo>>,
     pub(super) carried: Option<Carried>,
 }
 
 /// Where it leaves it.
 #[derive(Clone, Default)]
-pub(super) struct Lender(Arc<Mutex<Lent>>);
+pub(super) struct Lender(Arc<Mutex<ReturnedSocket>>);
 
 impl Lender {
     /// What is back, if it is.
@@ -127,7 +127,7 @@ impl Lender {
 /// hung up: a handler that receives to the end needs to know nothing of the stop. If a new process takes over, `None` comes
 /// at once, because what is not received goes to it with the connection.
 pub struct WebSocket {
-    lent: Lent,
+    lent: ReturnedSocket,
     shared: Arc<ConnShared>,
     lender: Lender,
     protocol: Option<HeaderValue>,
@@ -141,7 +141,7 @@ impl WebSocket {
         protocol: Option<HeaderValue>,
     ) -> Self {
         Self {
-            lent: Lent {
+            lent: ReturnedSocket {
                 stream: Some(stream),
                 carried: None,
             },

@@ -32,14 +32,14 @@ const READ_BUFFER: usize = 4 * 1_024;
 /// What is done with a WebSocket; with the state of a handler of the old process if it comes from there.
 pub(super) type Work =
     Box<dyn FnOnce(WebSocket, Option<Carried>) -> BoxFuture<crate::Result> + Send>;
-type Adopter = Box<dyn FnOnce(WebSocket, Carried) -> BoxFuture<crate::Result> + Send>;
+type SocketAdopter = Box<dyn FnOnce(WebSocket, Carried) -> BoxFuture<crate::Result> + Send>;
 
 /// Among the extensions of a request that the old process has answered: its connection is a WebSocket already.
 #[derive(Clone)]
 pub(super) struct Moved;
 
 /// A WebSocket that a route has accepted.
-pub(super) struct Accepted {
+pub(super) struct AcceptedUpgrade {
     pub(super) work: Work,
     pub(super) config: WebSocketConfig,
     pub(super) protocol: Option<HeaderValue>,
@@ -63,7 +63,7 @@ pub(super) struct UpgradeSlot {
 struct UpgradeState {
     /// The last request for one.
     request: Option<Box<CarriedRequest>>,
-    accepted: Option<Box<Accepted>>,
+    accepted: Option<Box<AcceptedUpgrade>>,
 }
 
 impl UpgradeSlot {
@@ -71,7 +71,7 @@ impl UpgradeSlot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn take_accepted(&self) -> Option<Box<Accepted>> {
+    pub(super) fn take_accepted(&self) -> Option<Box<AcceptedUpgrade>> {
         self.state().accepted.take()
     }
 
@@ -198,7 +198,7 @@ pub struct WebSocketUpgrade {
     offered: Vec<HeaderValue>,
     protocol: Option<HeaderValue>,
     config: WebSocketConfig,
-    adopter: Option<Adopter>,
+    adopter: Option<SocketAdopter>,
 }
 
 impl WebSocketUpgrade {
@@ -274,7 +274,7 @@ impl WebSocketUpgrade {
         if let Some(protocol) = &self.protocol {
             headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol.clone());
         }
-        self.shared.upgrade.state().accepted = Some(Box::new(Accepted {
+        self.shared.upgrade.state().accepted = Some(Box::new(AcceptedUpgrade {
             work,
             config: self.config,
             protocol: self.protocol,
@@ -348,6 +348,6 @@ impl<S: Sync> FromRequestParts<S> for WebSocketUpgrade {
 }
 
 /// What the client and the old process have agreed on has to be what this route says.
-pub(super) fn is_agreed(accepted: &Accepted, request: &CarriedRequest) -> bool {
+pub(super) fn is_agreed(accepted: &AcceptedUpgrade, request: &CarriedRequest) -> bool {
     accepted.protocol.as_ref().map(text) == request.protocol
 }

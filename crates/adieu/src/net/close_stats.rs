@@ -15,8 +15,8 @@ const SAME_SHORTAGE: Duration = Duration::from_secs(10);
 pub(super) struct CloseStats {
     /// By limits of the running server. Only counted: what matters in the report is the stop.
     before: BTreeMap<&'static str, u64>,
-    idle: BTreeMap<&'static str, Group>,
-    busy: BTreeMap<&'static str, Group>,
+    idle: BTreeMap<&'static str, ClosedGroup>,
+    busy: BTreeMap<&'static str, ClosedGroup>,
     named: usize,
     /// No descriptor was left for a connection.
     descriptors: Shortage,
@@ -52,7 +52,7 @@ impl Shortage {
 }
 
 #[derive(Default)]
-struct Group {
+struct ClosedGroup {
     count: u64,
     named: Vec<String>,
 }
@@ -108,7 +108,7 @@ impl CloseStats {
                 "before the stop: closed {count} connection(s) {state}"
             ));
         }
-        for (state, Group { count, named }) in self.idle {
+        for (state, ClosedGroup { count, named }) in self.idle {
             let others = if count > named.len() as u64 {
                 " and others"
             } else {
@@ -119,7 +119,7 @@ impl CloseStats {
                 "closed {count} connection(s) {state}, from {named}{others}"
             ));
         }
-        for (state, Group { count, named }) in self.busy {
+        for (state, ClosedGroup { count, named }) in self.busy {
             let more = count - named.len() as u64;
             for who in named {
                 notes.push(format!("closed 1 connection {state}, from {who}"));

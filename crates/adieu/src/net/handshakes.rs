@@ -46,7 +46,7 @@ const ANSWER_SIZE: usize = 72;
 
 /// What the kernel says of the sockets of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Listed {
+struct PortState {
     has_listener: bool,
     /// More than half of the accept queue was taken.
     is_crowded: bool,
@@ -89,8 +89,8 @@ impl Handshakes {
         Ok(self.ask()?.handshakes > 0)
     }
 
-    fn ask(&self) -> io::Result<Listed> {
-        let mut listed = Listed::default();
+    fn ask(&self) -> io::Result<PortState> {
+        let mut listed = PortState::default();
         // Handshakes are listed under the family of their listener, which may have been set up by another process.
         for family in [libc::AF_INET, libc::AF_INET6] {
             let family = u8::try_from(family).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Handshakes {
     }
 
     /// Reads the messages of one datagram; whether the answer ends with it.
-    fn read(&self, mut bytes: &[u8], listed: &mut Listed) -> io::Result<bool> {
+    fn read(&self, mut bytes: &[u8], listed: &mut PortState) -> io::Result<bool> {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);
         while !bytes.is_empty() {
             let length = usize::try_from(word(bytes, 0)?).unwrap_or(usize::MAX);
@@ -195,13 +195,13 @@ mod tests {
         message(SOCK_DIAG_BY_FAMILY, &socket)
     }
 
-    fn read(datagram: &[u8]) -> io::Result<(bool, Listed)> {
+    fn read(datagram: &[u8]) -> io::Result<(bool, PortState)> {
         let handshakes = Handshakes {
             kernel: Socket::new(Domain::IPV4, Type::DGRAM, None)?,
             port: 80,
             inode: 7,
         };
-        let mut listed = Listed::default();
+        let mut listed = PortState::default();
         Ok((handshakes.read(datagram, &mut listed)?, listed))
     }
 

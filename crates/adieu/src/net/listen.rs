@@ -106,7 +106,7 @@ impl Listen {
                     Some(path) => match os::bind_unix(path.as_ref()) {
                         Ok((socket, file, lock)) => {
                             starting = Some(lock);
-                            (Bound::Unix(socket), Some(file))
+                            (BoundSocket::Unix(socket), Some(file))
                         }
                         Err(cause) => {
                             return Err(failed(cause, Some(ListenAddress::Unix(path.into()))).await);
@@ -146,7 +146,7 @@ impl Listen {
     }
 
     /// The listener of this name, if one came with the process.
-    fn inherited(&self) -> Result<Option<(Bound, ListenerRegistration)>, Error> {
+    fn inherited(&self) -> Result<Option<(BoundSocket, ListenerRegistration)>, Error> {
         let inheritance = &self.core.listeners().inheritance;
         let Some(claimed) = inheritance.claim(&self.name, &self.address, self.kind)? else {
             return Ok(None);
@@ -163,9 +163,9 @@ impl Listen {
             .local_addr()
             .is_ok_and(|address| address.is_unix());
         let bound = if is_unix {
-            Bound::Unix(claimed.socket)
+            BoundSocket::Unix(claimed.socket)
         } else {
-            Bound::Tcp(claimed.socket)
+            BoundSocket::Tcp(claimed.socket)
         };
         Ok(Some((bound, registration)))
     }
@@ -187,7 +187,7 @@ pub struct Listener {
     pub(crate) name: Cow<'static, str>,
     // Before the socket: a file whose socket is closed looks stale, and another service may replace it.
     registration: ListenerRegistration,
-    bound: Bound,
+    bound: BoundSocket,
     /// Until the socket listens other processes cannot tell it from one that was left behind. After the file is removed, if it never
     /// comes to that.
     starting: Option<StartLock>,
@@ -198,7 +198,7 @@ pub struct Listener {
 
 pub(crate) type OnListening = Box<dyn FnOnce(&str) + Send>;
 
-enum Bound {
+enum BoundSocket {
     Tcp(Socket),
     Unix(Socket),
 }
@@ -240,9 +240,9 @@ impl Listener {
             socket.set_nonblocking(true)?;
             let is_unix = socket.local_addr()?.is_unix();
             Ok(if is_unix {
-                Bound::Unix(socket)
+                BoundSocket::Unix(socket)
             } else {
-                Bound::Tcp(socket)
+                BoundSocket::Tcp(socket)
             })
         });
         let what = "a listener could not be taken over";
@@ -295,8 +295,8 @@ impl Listener {
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.bound {
-            Bound::Tcp(socket) => socket.local_addr().ok()?.as_socket(),
-            Bound::Unix(_) => None,
+            BoundSocket::Tcp(socket) => socket.local_addr().ok()?.as_socket(),
+            BoundSocket::Unix(_) => None,
         }
     }
 
@@ -316,7 +316,7 @@ impl Listener {
     }
 
     fn at(&self) -> Option<ListenAddress> {
-        let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
+        let (BoundSocket::Tcp(socket) | BoundSocket::Unix(socket)) = &self.bound;
         address_of(socket)
     }
 
@@ -340,13 +340,13 @@ impl Listener {
     }
 
     fn listen(mut self, address: &str) -> io::Result<Listening> {
-        let (Bound::Tcp(socket) | Bound::Unix(socket)) = &self.bound;
+        let (BoundSocket::Tcp(socket) | BoundSocket::Unix(socket)) = &self.bound;
         socket.listen(BACKLOG)?;
         drop(self.starting.take());
         self.registration.list(socket.try_clone().map(Into::into));
         let acceptor = match self.bound {
-            Bound::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.into())?),
-            Bound::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.into())?),
+            BoundSocket::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.into())?),
+            BoundSocket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.into())?),
         };
         if let Some(tell) = self.on_listening {
             tell(address);
@@ -429,7 +429,7 @@ fn port_alone(address: &str) -> Option<u16> {
 }
 
 /// An error comes with the address that it is about, if the name has one.
-async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>)> {
+async fn bind_tcp(address: &str) -> Result<BoundSocket, (io::Error, Option<SocketAddr>)> {
     if port_alone(address).is_some() {
         let nobody = io::Error::new(io::ErrorKind::InvalidInput, "the address has no host");
         return Err((nobody, None));
@@ -446,7 +446,7 @@ async fn bind_tcp(address: &str) -> Result<Bound, (io::Error, Option<SocketAddr>
     let mut last = (nothing, None);
     for address in addresses? {
         match bind_one(address) {
-            Ok(socket) => return Ok(Bound::Tcp(socket)),
+            Ok(socket) => return Ok(BoundSocket::Tcp(socket)),
             Err(error) => last = (error, Some(address)),
         }
     }

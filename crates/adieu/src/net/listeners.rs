@@ -30,7 +30,7 @@ pub(crate) enum SocketOwner {
 }
 
 /// Where the process that is about to hand over listens.
-type Channel = Box<dyn Write + Send>;
+type HandoffWriter = Box<dyn Write + Send>;
 
 /// A listener as it is given to the next process.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct ListenerRegistry {
     opened: tokio::sync::Notify,
     next: AtomicU64,
     /// The process that is about to hand over to us.
-    predecessor: OnceLock<Mutex<Option<Channel>>>,
+    predecessor: OnceLock<Mutex<Option<HandoffWriter>>>,
     /// The names of what it gave us and a listener of the service has claimed.
     claimed: Mutex<BTreeSet<String>>,
     /// It has let go: what it gave us is ours.
@@ -173,7 +173,7 @@ impl ListenerRegistry {
         });
     }
 
-    fn with_channel(&self, talk: impl FnOnce(&mut Option<Channel>)) {
+    fn with_channel(&self, talk: impl FnOnce(&mut Option<HandoffWriter>)) {
         if let Some(channel) = self.predecessor.get() {
             talk(&mut channel.lock().unwrap_or_else(PoisonError::into_inner));
         }

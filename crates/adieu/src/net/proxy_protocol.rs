@@ -27,13 +27,13 @@ use crate::error::Error;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ProxyProtocol {
-    trusted: Vec<Source>,
-    direct: Vec<Source>,
+    trusted: Vec<ProxySource>,
+    direct: Vec<ProxySource>,
 }
 
 /// Where a connection may come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum ProxySource {
     Network(Network),
     /// A process on this machine, by a Unix socket.
     Unix,
@@ -83,10 +83,10 @@ impl ProxyProtocol {
 
     fn trust(&self, socket: &SharedSocket) -> Trust {
         let address = socket.connected_addr().map(|it| it.ip());
-        let matches = |sources: &[Source]| {
+        let matches = |sources: &[ProxySource]| {
             let matched = sources.iter().filter_map(|source| match (source, address) {
-                (Source::Network(network), Some(address)) => network.matches(address),
-                (Source::Unix, None) => socket.is_unix().then_some(0),
+                (ProxySource::Network(network), Some(address)) => network.matches(address),
+                (ProxySource::Unix, None) => socket.is_unix().then_some(0),
                 _ => None,
             });
             matched.max()
@@ -135,11 +135,11 @@ fn decide(trusted: Option<u8>, direct: Option<u8>) -> Trust {
     }
 }
 
-fn parse<S: AsRef<str>>(sources: impl IntoIterator<Item = S>) -> Result<Vec<Source>, Error> {
+fn parse<S: AsRef<str>>(sources: impl IntoIterator<Item = S>) -> Result<Vec<ProxySource>, Error> {
     let sources = sources.into_iter().map(|source| {
         let text = source.as_ref();
-        let network = || Network::parse(text).map(Source::Network);
-        let source = if text == "unix" { Some(Source::Unix) } else { network() };
+        let network = || Network::parse(text).map(ProxySource::Network);
+        let source = if text == "unix" { Some(ProxySource::Unix) } else { network() };
         source.ok_or_else(|| {
             let text = crate::util::printable::name_of(text.chars());
             Error::config(format!(

@@ -18,9 +18,9 @@ const RESERVED: usize = 4;
 
 /// The reserve of one port.
 #[derive(Clone)]
-pub(crate) struct ReservedFds(Arc<Shared>);
+pub(crate) struct ReservedFds(Arc<Reserve>);
 
-struct Shared {
+struct Reserve {
     /// What the reserves are copies of. Without one there is no reserve.
     pattern: Option<Socket>,
     free: Mutex<Vec<Descriptor>>,
@@ -28,7 +28,7 @@ struct Shared {
 
 impl ReservedFds {
     pub(crate) fn new() -> Self {
-        let spare = Self(Arc::new(Shared {
+        let spare = Self(Arc::new(Reserve {
             pattern: Socket::new(Domain::IPV4, Type::DGRAM, None).ok(),
             free: Mutex::default(),
         }));

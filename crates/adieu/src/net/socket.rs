@@ -23,9 +23,9 @@ enum Socket {
 
 /// A connected socket. At most one task reads and one writes at a time.
 #[derive(Clone)]
-pub(crate) struct SharedSocket(Arc<Accepted>);
+pub(crate) struct SharedSocket(Arc<SocketParts>);
 
-struct Accepted {
+struct SocketParts {
     socket: Socket,
     /// The address of the other end, as the kernel gave it with the connection.
     peer: Option<SocketAddr>,
@@ -48,7 +48,7 @@ impl SharedSocket {
         peer: Option<SocketAddr>,
         snapshot: Option<Box<ConnectionSnapshot>>,
     ) -> Self {
-        Self(Arc::new(Accepted {
+        Self(Arc::new(SocketParts {
             socket,
             peer,
             client: OnceLock::new(),

@@ -31,14 +31,14 @@ use crate::runtime::supervise::{self, OnFailure};
 pub struct TcpBuilder<'app> {
     app: &'app mut Registrar,
     listener: Option<Listener>,
-    handler: Handler,
-    adopter: Option<Adopter>,
+    handler: ConnHandler,
+    adopter: Option<ConnAdopter>,
     goodbye: Cow<'static, [u8]>,
     most: usize,
 }
 
-type Handler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
-type Adopter = Arc<dyn Fn(Conn, Carried) -> BoxFuture<crate::Result> + Send + Sync>;
+type ConnHandler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
+type ConnAdopter = Arc<dyn Fn(Conn, Carried) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
 const PARTING: Duration = Duration::from_millis(200);
@@ -61,7 +61,7 @@ impl<'app> TcpBuilder<'app> {
         Fut: Future + Send + 'static,
         Fut::Output: Ending,
     {
-        let handler: Handler = Arc::new(move |conn| {
+        let handler: ConnHandler = Arc::new(move |conn| {
             let work = handler(conn);
             Box::pin(async move { work.await.into_result() })
         });
@@ -191,8 +191,8 @@ impl Drop for TcpBuilder<'_> {
 
 /// What a server does with its connections.
 struct Handlers {
-    handler: Handler,
-    adopter: Option<Adopter>,
+    handler: ConnHandler,
+    adopter: Option<ConnAdopter>,
     goodbye: Cow<'static, [u8]>,
 }
 
@@ -298,7 +298,7 @@ async fn handle_connection(connection: Arc<TcpConnection>, stream: Stream, handl
     let stop = Stop::new(Arc::clone(&connection.server.core));
     let lender = Arc::default();
     let conn = Conn {
-        lent: Lent {
+        lent: ReturnedConn {
             stream: Some(stream),
             unread: snapshot.unread,
             carried: None,
@@ -330,7 +330,8 @@ async fn handle_connection(connection: Arc<TcpConnection>, stream: Stream, handl
             }
         });
     }
-    let lent: Lent = std::mem::take(&mut *lender.lock().unwrap_or_else(PoisonError::into_inner));
+    let lent: ReturnedConn =
+        std::mem::take(&mut *lender.lock().unwrap_or_else(PoisonError::into_inner));
     let is_stopping = connection.server.drain_stage() >= DrainStage::Lingering;
     let Some(mut stream) = lent.stream.filter(|_| is_stopping || is_refused) else {
         return;
@@ -398,7 +399,7 @@ async fn move_out(connection: &TcpConnection, carried: Carried, unread: &[u8]) -
 
 /// What a connection goes back with when its handler drops it.
 #[derive(Default)]
-struct Lent {
+struct ReturnedConn {
     stream: Option<Stream>,
     /// Read by the old process, and to be read before anything else.
     unread: Vec<u8>,
@@ -413,9 +414,9 @@ struct Lent {
 /// pauses is read for half a second more, and no further than that once all it had sent before is read; writing to one
 /// that takes nothing for two seconds fails. One that wants to know has [`Conn::stop`].
 pub struct Conn {
-    lent: Lent,
+    lent: ReturnedConn,
     /// Where it goes back to when the handler drops the connection: for the goodbye, or for the new process.
-    lender: Arc<Mutex<Lent>>,
+    lender: Arc<Mutex<ReturnedConn>>,
     connection: Arc<TcpConnection>,
     stop: Stop,
     /// Who was last heard to listen.

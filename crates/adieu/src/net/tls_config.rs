@@ -47,10 +47,10 @@ pub(super) enum TlsSource {
         key: PathBuf,
     },
     Fixed(Arc<ServerConfig>),
-    Closure(Load),
+    Closure(LoadConfig),
 }
 
-type Load = Arc<dyn Fn() -> Result<Arc<ServerConfig>, BoxError> + Send + Sync>;
+type LoadConfig = Arc<dyn Fn() -> Result<Arc<ServerConfig>, BoxError> + Send + Sync>;
 
 impl TlsConfig {
     /// Calls this at the start and at every [reload](crate::reload), for connections to come; open ones keep theirs. An error

@@ -63,10 +63,10 @@ pub struct FileWatch {
 pub(super) struct Targets {
     pub(super) paths: Vec<PathBuf>,
     /// With directories below directories, as far as their names count.
-    pub(super) below: Option<Counts>,
+    pub(super) below: Option<NameFilter>,
 }
 
-pub(super) type Counts = fn(&OsStr) -> bool;
+pub(super) type NameFilter = fn(&OsStr) -> bool;
 
 impl FileWatch {
     /// Watches these files; of a directory, what is directly in it. From here on no change is missed.
@@ -228,7 +228,7 @@ fn flat(folder: &Path, print: &mut DefaultHasher) -> Option<()> {
 }
 
 /// A directory that cannot be read, or is gone again, is as an empty one.
-fn deep(folder: &Path, counts: Counts, print: &mut DefaultHasher) -> Option<()> {
+fn deep(folder: &Path, counts: NameFilter, print: &mut DefaultHasher) -> Option<()> {
     for path in entries(folder)? {
         if !path.file_name().is_some_and(counts) {
             continue;

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 
-use super::file_watch::{Counts, Targets, named};
+use super::file_watch::{NameFilter, Targets, named};
 use crate::util::{panics, sys};
 
 /// So many links in a path are a circle, for the kernel too.
@@ -35,13 +35,13 @@ enum Names {
 type Places = HashMap<PathBuf, Names>;
 
 /// What is watched, before the runtime knows of it.
-pub(super) struct Prepared {
+pub(super) struct PreparedWatch {
     inotify: OwnedFd,
     names: HashMap<i32, Names>,
-    counts: Option<Counts>,
+    counts: Option<NameFilter>,
 }
 
-impl Prepared {
+impl PreparedWatch {
     /// On the runtime that calls it.
     pub(super) fn begin(self) -> io::Result<InotifyWatcher> {
         let Self {
@@ -63,12 +63,12 @@ impl Prepared {
 pub(super) struct InotifyWatcher {
     inotify: AsyncFd<OwnedFd>,
     names: HashMap<i32, Names>,
-    counts: Option<Counts>,
+    counts: Option<NameFilter>,
 }
 
 impl InotifyWatcher {
     /// Looks out for these paths, which are absolute. Blocks for a moment.
-    pub(super) fn on(targets: &Targets) -> io::Result<Prepared> {
+    pub(super) fn on(targets: &Targets) -> io::Result<PreparedWatch> {
         let mut tries = TRIES;
         loop {
             let places = places(targets);
@@ -125,7 +125,7 @@ impl InotifyWatcher {
     }
 }
 
-fn watch(places: &Places, counts: Option<Counts>) -> io::Result<Prepared> {
+fn watch(places: &Places, counts: Option<NameFilter>) -> io::Result<PreparedWatch> {
     let none_left = |error: rustix::io::Errno| {
         io::Error::other(format!(
             "no file can be watched: {error}; fs.inotify.max_user_instances may be too low"
@@ -159,7 +159,7 @@ fn watch(places: &Places, counts: Option<Counts>) -> io::Result<Prepared> {
             Err(error) => return Err(named(folder, &error.into())),
         }
     }
-    Ok(Prepared {
+    Ok(PreparedWatch {
         inotify,
         names,
         counts,
@@ -180,7 +180,7 @@ fn places(targets: &Targets) -> Places {
 }
 
 /// Everything below a directory. Links to directories are not followed: they may lead in a circle.
-fn note_tree(folder: &Path, counts: Counts, places: &mut Places) {
+fn note_tree(folder: &Path, counts: NameFilter, places: &mut Places) {
     let names = places
         .entry(folder.to_owned())
         .or_insert_with(|| Names::Counting(Vec::new()));
@@ -208,18 +208,20 @@ fn walk(path: &Path, places: &mut Places) -> Option<PathBuf> {
     let mut links = 0;
     while let Some(name) = way.pop() {
         let step = match &name {
-            Step::Root => {
+            WatchStep::Root => {
                 here = PathBuf::from("/");
                 continue;
             }
             // There is no link in `here`, so this is where the kernel goes too.
-            Step::Up => {
+            WatchStep::Up => {
                 here.pop();
                 continue;
             }
-            Step::Into(name) => here.join(name),
+            WatchStep::Into(name) => here.join(name),
         };
-        let Step::Into(name) = name else { continue };
+        let WatchStep::Into(name) = name else {
+            continue;
+        };
         let found = step.symlink_metadata();
         let is_link = found.as_ref().is_ok_and(|found| found.is_symlink());
         if is_link || found.is_err() || way.is_empty() {
@@ -256,18 +258,18 @@ fn note(places: &mut Places, folder: &Path, name: Option<OsString>) {
 }
 
 /// One step on the way.
-enum Step {
+enum WatchStep {
     Root,
     Up,
     Into(OsString),
 }
 
 /// The steps of a path, the first one last.
-fn parts(path: &Path) -> Vec<Step> {
+fn parts(path: &Path) -> Vec<WatchStep> {
     let step = |part: Component<'_>| match part {
-        Component::RootDir => Some(Step::Root),
-        Component::ParentDir => Some(Step::Up),
-        Component::Normal(name) => Some(Step::Into(name.to_owned())),
+        Component::RootDir => Some(WatchStep::Root),
+        Component::ParentDir => Some(WatchStep::Up),
+        Component::Normal(name) => Some(WatchStep::Into(name.to_owned())),
         Component::CurDir | Component::Prefix(_) => None,
     };
     path.components().rev().filter_map(step).collect()

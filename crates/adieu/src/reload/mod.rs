@@ -37,10 +37,10 @@ use transaction::{Verdict, transact};
 
 /// What of a service can be reloaded, and how the last time went.
 #[derive(Default)]
-pub(crate) struct Reloads(Mutex<State>);
+pub(crate) struct Reloads(Mutex<ReloadState>);
 
 #[derive(Default)]
-struct State {
+struct ReloadState {
     sources: Vec<Arc<dyn Source>>,
     running: bool,
     /// Asked for while one was running.
@@ -103,7 +103,7 @@ impl ServiceShared {
 }
 
 impl Reloads {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReloadState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -207,7 +207,7 @@ impl<T> Reloadable<T> {
     ) where
         E: Into<BoxError>,
     {
-        self.value.askers().checks.push(Check {
+        self.value.askers().checks.push(Validation {
             part: part.into(),
             check: Arc::new(move |new| check(new).map_err(Into::into)),
         });
@@ -257,7 +257,7 @@ struct Value<T> {
 
 /// Who asked, in the order they did.
 struct Askers<T> {
-    checks: Vec<Check<T>>,
+    checks: Vec<Validation<T>>,
     appliers: Vec<Applier<T>>,
 }
 
@@ -273,7 +273,7 @@ impl<T> Default for Askers<T> {
 type Look<T> = Arc<dyn Fn(&T) -> Result<(), BoxError> + Send + Sync>;
 type Apply<T> = Arc<dyn Fn(Arc<T>, Arc<T>) -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
 
-struct Check<T> {
+struct Validation<T> {
     part: Arc<str>,
     check: Look<T>,
 }

@@ -12,10 +12,10 @@ const MOST: usize = 1_000;
 
 /// The lines of a service.
 #[derive(Default)]
-pub(crate) struct DeferredLogs(Arc<Counts>);
+pub(crate) struct DeferredLogs(Arc<LineCounts>);
 
 #[derive(Default)]
-struct Counts {
+struct LineCounts {
     waiting: AtomicUsize,
     left_out: AtomicUsize,
 }
@@ -23,7 +23,7 @@ struct Counts {
 /// A line on its way to the log.
 pub(crate) struct DeferredLog {
     write: Box<dyn FnOnce() + Send>,
-    counts: Arc<Counts>,
+    counts: Arc<LineCounts>,
 }
 
 impl DeferredLogs {

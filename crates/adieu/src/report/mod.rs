@@ -29,7 +29,7 @@ pub use notice::{ComponentKind, Notice};
 #[doc(no_inline)]
 pub use report::Report;
 pub use report::{Blocked, ComponentReport, LostWork, PhaseReport};
-pub(crate) use sink::{Listener, NoticeSink, SinkHandle};
+pub(crate) use sink::{NoticeListener, NoticeSink, SinkHandle};
 pub(crate) use snapshot::{ComponentSnapshot, Snapshot};
 pub use unhandled::{AfterFailure, Unhandled};
 pub use writer::PrintReport;

@@ -14,15 +14,15 @@ use super::notice::Notice;
 use crate::report::writer::{ReportWriter, write_stderr};
 
 /// Hears every notice, in order, when it is said.
-pub(crate) type Listener = Box<dyn FnMut(&Notice) + Send>;
+pub(crate) type NoticeListener = Box<dyn FnMut(&Notice) + Send>;
 
 pub(crate) struct NoticeSink {
     service: Arc<str>,
-    listener: Option<Listener>,
+    listener: Option<NoticeListener>,
 }
 
 impl NoticeSink {
-    pub(crate) const fn new(service: Arc<str>, listener: Option<Listener>) -> Self {
+    pub(crate) const fn new(service: Arc<str>, listener: Option<NoticeListener>) -> Self {
         Self { service, listener }
     }
 

@@ -14,7 +14,9 @@ use tokio::runtime::{self, Handle, Runtime};
 use crate::error::Failure;
 use crate::report::lost_work::LostWorkTable;
 use crate::report::writer::ReportWriter;
-use crate::report::{Listener, LostWork, Notice, NoticeSink, Report, ReportBuilder, SinkHandle};
+use crate::report::{
+    LostWork, Notice, NoticeListener, NoticeSink, Report, ReportBuilder, SinkHandle,
+};
 use crate::runtime::ending::BoxFuture;
 use crate::runtime::extension::Extensions;
 use crate::runtime::shared::{DriverMessage, ServiceShared};
@@ -43,7 +45,7 @@ impl Driver {
         core: Arc<ServiceShared>,
         ledger: Arc<Mutex<ReportBuilder>>,
         writer: Arc<ReportWriter>,
-        listener: Option<Listener>,
+        listener: Option<NoticeListener>,
     ) -> Self {
         let machine = Machine::new(core.terms);
         let sink = NoticeSink::new(Arc::clone(&core.name), listener);

@@ -31,9 +31,9 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// The handle to the thread.
 #[derive(Clone)]
-pub(crate) struct HardExit(Arc<Shared>);
+pub(crate) struct HardExit(Arc<ExitState>);
 
-struct Shared {
+struct ExitState {
     start: Instant,
     /// When the process ends, in nanoseconds since `start`.
     deadline: AtomicU64,
@@ -52,7 +52,7 @@ impl HardExit {
         block_limit: Option<Duration>,
         final_report: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ExitState {
             start: Instant::now(),
             deadline: AtomicU64::new(NEVER),
             code: AtomicU64::new(UNKNOWN),
@@ -106,7 +106,7 @@ impl HardExit {
     }
 }
 
-impl Shared {
+impl ExitState {
     fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();

@@ -17,11 +17,11 @@ use crate::runtime::spawn;
 use crate::signal;
 use crate::util::panics::CatchUnwind;
 
-type Handler = Arc<dyn Fn() -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
+type SignalHandler = Arc<dyn Fn() -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
 
 struct Binding {
     place: &'static Location<'static>,
-    handler: Handler,
+    handler: SignalHandler,
 }
 
 /// What the program has bound to signals.
@@ -54,7 +54,7 @@ where
              stops, use `app.on_shutdown`"
         )));
     }
-    let handler: Handler = Arc::new(move || {
+    let handler: SignalHandler = Arc::new(move || {
         let work = handler();
         Box::pin(async move { work.await.into_result() })
     });
@@ -105,7 +105,7 @@ impl ServiceShared {
         self: &Arc<Self>,
         signal: Signal,
         place: &'static Location<'static>,
-        handler: &Handler,
+        handler: &SignalHandler,
     ) {
         let (core, handler) = (Arc::clone(self), Arc::clone(handler));
         let work = async move {

@@ -18,7 +18,7 @@ use crate::util::sys;
 
 /// The services that subscribe, and the signals that came before the first one did.
 struct SignalRegistry {
-    listeners: Vec<Listener>,
+    listeners: Vec<SignalListener>,
     /// Caught, and not yet delivered to a service.
     early: Vec<Signal>,
     /// Caught for a scope that had ended: the next service gets them, or they have their previous effect.
@@ -40,7 +40,7 @@ static REGISTRY: Mutex<SignalRegistry> = Mutex::new(SignalRegistry {
     taken: platform::NOTHING,
 });
 
-struct Listener {
+struct SignalListener {
     core: Arc<ServiceShared>,
     then: AfterEnd,
 }
@@ -91,7 +91,7 @@ impl SignalGuard {
     pub(crate) fn deliver_to(self, core: &Arc<ServiceShared>, then: AfterEnd) -> Subscription {
         let mut registry = registry();
         registry.catches += 1;
-        registry.listeners.push(Listener {
+        registry.listeners.push(SignalListener {
             core: Arc::clone(core),
             then,
         });
@@ -404,7 +404,7 @@ mod tests {
         };
         registry.defer(Signal::Terminate);
         assert_eq!((registry.early.len(), registry.late.len()), (1, 0));
-        registry.listeners.push(Listener {
+        registry.listeners.push(SignalListener {
             core: Arc::clone(&core),
             then: AfterEnd::GoesOn,
         });

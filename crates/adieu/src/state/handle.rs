@@ -38,10 +38,10 @@ const AFTER_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// stops, for as long as the drain lasts.
 #[derive(Clone)]
 pub struct StoreHandle {
-    inner: Arc<Inner>,
+    inner: Arc<HandleInner>,
 }
 
-struct Inner {
+struct HandleInner {
     store: Box<dyn Store>,
     stop: Option<Stop>,
     fallback: Option<Fallback>,
@@ -79,7 +79,7 @@ impl StoreHandle {
     }
 
     fn build(store: Box<dyn Store>, stop: Option<Stop>, fallback: Option<Fallback>) -> Self {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(HandleInner {
             store,
             stop,
             fallback,

@@ -95,7 +95,7 @@ where
 }
 
 /// A scope that is begun, with a clock on the wall that is played.
-fn staged() -> (crate::app::scope::Started, Rehearsal) {
+fn staged() -> (crate::app::scope::StartedScope, Rehearsal) {
     let stage = scope_for_tests()
         .begin()
         .expect("the settings of a rehearsal are right");

@@ -42,11 +42,11 @@ pub struct Sweep<F> {
     setup: F,
     lasting: Duration,
     most: u64,
-    check: Option<Check>,
+    check: Option<ReportCheck>,
     allow_failures: bool,
 }
 
-type Check = Box<dyn FnMut(&Report)>;
+type ReportCheck = Box<dyn FnMut(&Report)>;
 
 /// Begins a sweep over `setup`, which is called once for each run.
 pub fn sweep<F>(setup: F) -> Sweep<F>

@@ -17,10 +17,10 @@ use crate::tracking::poll_slot;
 
 /// Cancels whatever was wrapped with it.
 #[derive(Clone, Default)]
-pub(crate) struct CancelToken(Arc<Inner>);
+pub(crate) struct CancelToken(Arc<TokenInner>);
 
 #[derive(Default)]
-struct Inner {
+struct TokenInner {
     cancelled: AtomicBool,
     notify: Arc<Notify>,
 }

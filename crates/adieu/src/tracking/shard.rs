@@ -27,13 +27,13 @@ struct Slot {
     label: u32,
     /// The part's number, or [`NONE`]. In a free slot, the next free one.
     link: u32,
-    state: State,
+    state: SlotState,
     /// Whether the label is this task's alone.
     own_label: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SlotState {
     Free,
     Taken,
     Abandoned,
@@ -115,7 +115,7 @@ impl Shard {
             born: (now.as_secs() as u32, now.subsec_nanos()),
             label,
             link: part,
-            state: State::Taken,
+            state: SlotState::Taken,
             own_label,
         };
         self.free = next;
@@ -132,7 +132,7 @@ impl Shard {
                 born: (0, 0),
                 label: 0,
                 link: next,
-                state: State::Free,
+                state: SlotState::Free,
                 own_label: false,
             }
         }));
@@ -153,7 +153,7 @@ impl Shard {
     pub(crate) fn has(&self, index: u32) -> bool {
         let index = index as usize;
         (self.chunks.get(index / CHUNK))
-            .is_some_and(|chunk| chunk.slots[index % CHUNK].state != State::Free)
+            .is_some_and(|chunk| chunk.slots[index % CHUNK].state != SlotState::Free)
     }
 
     /// Takes a living task off the list. The waker is for the caller to drop, outside the lock.
@@ -168,12 +168,12 @@ impl Shard {
         let slot = &mut chunk.slots[index as usize % CHUNK];
         let gone = Removed {
             part: (slot.link != NONE).then_some(ComponentId(slot.link)),
-            abandoned: slot.state == State::Abandoned,
+            abandoned: slot.state == SlotState::Abandoned,
         };
-        if slot.state == State::Free {
+        if slot.state == SlotState::Free {
             return None;
         }
-        slot.state = State::Free;
+        slot.state = SlotState::Free;
         slot.link = next;
         if slot.own_label {
             self.labels.release(slot.label);
@@ -213,7 +213,7 @@ impl Shard {
     pub(crate) fn get(&self, index: u32) -> Option<Listed<'_>> {
         let chunk = self.chunks.get(index as usize / CHUNK)?;
         let slot = &chunk.slots[index as usize % CHUNK];
-        (slot.state != State::Free).then(|| self.listed(slot))
+        (slot.state != SlotState::Free).then(|| self.listed(slot))
     }
 
     fn listed(&self, slot: &Slot) -> Listed<'_> {
@@ -232,7 +232,7 @@ impl Shard {
     pub(crate) fn each(&self, mut see: impl FnMut(u32, Listed<'_>)) {
         let slots = self.chunks.iter().flat_map(|chunk| chunk.slots.iter());
         for (index, slot) in (0_u32..).zip(slots) {
-            if slot.state != State::Free {
+            if slot.state != SlotState::Free {
                 see(index, self.listed(slot));
             }
         }
@@ -241,8 +241,8 @@ impl Shard {
     /// Shows every living task that is not abandoned, and abandons it.
     pub(crate) fn abandon(&mut self, mut see: impl FnMut(u32, Listed<'_>)) {
         for index in 0..u32::try_from(self.chunks.len() * CHUNK).unwrap_or(NONE) {
-            if self.slot(index).state == State::Taken {
-                self.slot(index).state = State::Abandoned;
+            if self.slot(index).state == SlotState::Taken {
+                self.slot(index).state = SlotState::Abandoned;
                 if let Some(listed) = self.get(index) {
                     see(index, listed);
                 }

@@ -248,14 +248,14 @@ async fn tunnel(client: OnUpgrade, command: OnUpgrade, connection: Connection) {
 }
 
 /// The body of a response.
-pub(super) struct Answer(Kind);
+pub(super) struct Answer(AnswerBody);
 
-enum Kind {
+enum AnswerBody {
     Text(&'static str),
-    Command(Box<Command>),
+    Command(Box<CommandBody>),
 }
 
-struct Command {
+struct CommandBody {
     body: Incoming,
     /// Until it is read to its end.
     connection: Option<(Connection, InFlight)>,
@@ -265,7 +265,7 @@ struct Command {
 
 impl Answer {
     const fn text(text: &'static str) -> Self {
-        Self(Kind::Text(text))
+        Self(AnswerBody::Text(text))
     }
 
     fn command(
@@ -279,7 +279,7 @@ impl Answer {
                 Box::pin(in_flight.upstream().closing());
             closing
         });
-        let mut command = Command {
+        let mut command = CommandBody {
             body,
             connection: Some((connection, in_flight)),
             closing,
@@ -290,11 +290,11 @@ impl Answer {
         if command.body.is_end_stream() {
             command.finish();
         }
-        Self(Kind::Command(Box::new(command)))
+        Self(AnswerBody::Command(Box::new(command)))
     }
 }
 
-impl Command {
+impl CommandBody {
     /// Its end is not waited for when the process is replaced.
     fn is_not_awaited(&mut self) {
         if let Some((_, in_flight)) = &mut self.connection {
@@ -338,26 +338,26 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
-            Kind::Text("") => Poll::Ready(None),
-            Kind::Text(text) => {
+            AnswerBody::Text("") => Poll::Ready(None),
+            AnswerBody::Text(text) => {
                 let text = std::mem::take(text);
                 Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
             }
-            Kind::Command(command) => command.poll_frame(cx),
+            AnswerBody::Command(command) => command.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Kind::Text(text) => text.is_empty(),
-            Kind::Command(command) => command.body.is_end_stream(),
+            AnswerBody::Text(text) => text.is_empty(),
+            AnswerBody::Command(command) => command.body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Text(text) => SizeHint::with_exact(text.len() as u64),
-            Kind::Command(command) => command.body.size_hint(),
+            AnswerBody::Text(text) => SizeHint::with_exact(text.len() as u64),
+            AnswerBody::Command(command) => command.body.size_hint(),
         }
     }
 }

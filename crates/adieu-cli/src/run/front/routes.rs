@@ -12,12 +12,12 @@ use super::upstream::{InFlight, Upstream};
 const MOST_WAITING: usize = 4_096;
 
 pub(super) struct Routes {
-    table: watch::Sender<Table>,
+    table: watch::Sender<RouteTable>,
     waiting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Table {
+struct RouteTable {
     /// Those that take requests: one for each worker that is ready.
     upstreams: Vec<Arc<Upstream>>,
     /// No process comes any more.
@@ -101,7 +101,7 @@ impl Routes {
     }
 }
 
-impl Table {
+impl RouteTable {
     fn pick(&mut self, refused: &[Arc<Upstream>]) -> Option<Result<InFlight, Unrouted>> {
         let count = self.upstreams.len();
         self.turn = self.turn.wrapping_add(1);

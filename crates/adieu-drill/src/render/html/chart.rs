@@ -11,7 +11,7 @@ use crate::report::{Bar, Fate, Report, StopTimeline};
 #[derive(Serialize)]
 pub(super) struct Chart<'a> {
     fates: Vec<FateKey>,
-    stops: Vec<Stop<'a>>,
+    stops: Vec<StopMark<'a>>,
 }
 
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ struct FateKey {
 }
 
 #[derive(Serialize)]
-struct Stop<'a> {
+struct StopMark<'a> {
     name: String,
     marks: Vec<MarkKey<'a>>,
     labels: Vec<&'a str>,
@@ -55,7 +55,7 @@ impl<'a> Chart<'a> {
         Self {
             fates: Fate::ALL.iter().map(|fate| FateKey::of(*fate)).collect(),
             stops: stops
-                .map(|(at, timeline)| Stop::of(timeline, overlay.filter(|_| about == Some(at))))
+                .map(|(at, timeline)| StopMark::of(timeline, overlay.filter(|_| about == Some(at))))
                 .collect(),
         }
     }
@@ -97,7 +97,7 @@ impl FateKey {
     }
 }
 
-impl<'a> Stop<'a> {
+impl<'a> StopMark<'a> {
     fn of(stop: &'a StopTimeline, own: Option<&'a Overlay>) -> Self {
         let mut bars: Vec<&Bar> = stop.requests.iter().collect();
         bars.sort_by_key(|bar| bar.start_us);

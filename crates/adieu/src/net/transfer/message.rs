@@ -76,7 +76,7 @@ pub(super) struct Offer {
 /// The first part of a message. Bytes of a client and of a program follow it as they are.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Head {
+enum MessageHead {
     Hello(Hello),
     Offer(OfferHead),
     Taken { number: u64 },
@@ -141,11 +141,11 @@ impl Message {
     pub(super) fn encode(self) -> io::Result<Vec<u8>> {
         let (mut unread, mut bytes) = (Vec::new(), Vec::new());
         let head = match self {
-            Self::Hello(hello) => Head::Hello(hello),
-            Self::Taken(number) => Head::Taken { number },
+            Self::Hello(hello) => MessageHead::Hello(hello),
+            Self::Taken(number) => MessageHead::Taken { number },
             Self::Refused(number, why) => {
                 let why = why.chars().take(MAX_NAME / 4).collect();
-                Head::Refused { number, why }
+                MessageHead::Refused { number, why }
             }
             Self::Offer(offer) => {
                 let ConnectionSnapshot {
@@ -164,7 +164,7 @@ impl Message {
                         size: bytes.len(),
                     }
                 });
-                Head::Offer(OfferHead {
+                MessageHead::Offer(OfferHead {
                     number: offer.number,
                     server: offer.server,
                     kind: offer.kind,
@@ -193,18 +193,18 @@ impl Message {
         let (size, rest) = message.split_first_chunk::<4>().ok_or(TORN)?;
         let size = usize::try_from(u32::from_le_bytes(*size)).map_err(|_| TORN)?;
         let (head, rest) = rest.split_at_checked(size).ok_or(TORN)?;
-        let head: Head = serde_json::from_slice(head).map_err(|_| Torn {
+        let head: MessageHead = serde_json::from_slice(head).map_err(|_| Torn {
             number: number_in(head),
         })?;
         match head {
-            Head::Hello(hello) if rest.is_empty() && hello.servers.len() <= MAX_SERVERS => {
+            MessageHead::Hello(hello) if rest.is_empty() && hello.servers.len() <= MAX_SERVERS => {
                 Ok(Self::Hello(hello))
             }
-            Head::Taken { number } if rest.is_empty() => Ok(Self::Taken(number)),
-            Head::Refused { number, why } if rest.is_empty() && why.len() <= MAX_NAME => {
+            MessageHead::Taken { number } if rest.is_empty() => Ok(Self::Taken(number)),
+            MessageHead::Refused { number, why } if rest.is_empty() && why.len() <= MAX_NAME => {
                 Ok(Self::Refused(number, why))
             }
-            Head::Offer(offer) => {
+            MessageHead::Offer(offer) => {
                 let number = offer.number;
                 let torn = || Torn {
                     number: Some(number),

@@ -28,11 +28,11 @@ struct Taker {
 /// The old process, as the place where connections come from.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    state: Mutex<State>,
+    state: Mutex<ArrivalState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ArrivalState {
     /// The old process and the channel to it, until the service serves.
     from: Option<(u32, OwnedFd)>,
     takers: Vec<Taker>,
@@ -42,7 +42,7 @@ struct State {
 const WAITING: usize = 16;
 
 impl Arrivals {
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut ArrivalState) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// What the new process says of an offer, or its silence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum OfferAnswer {
     Taken,
     Refused(String),
     /// The channel has ended without an answer.

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::channel::Channel;
 use super::message::{Hello, Kind, Message, Offer};
 use super::move_stats::NotMoved;
-use super::offers::{Answer, Offers};
+use super::offers::{OfferAnswer, Offers};
 use crate::net::{ConnectionSnapshot, SharedSocket};
 
 /// So many connections are offered at a time. Each of them is in the kernel's hands for a moment, and the kernel lets a
@@ -24,7 +24,7 @@ pub(crate) struct Successor {
     channel: Channel,
     takes: BTreeSet<(String, Kind)>,
     turns: Arc<Semaphore>,
-    offers: Mutex<Offers<oneshot::Sender<Answer>>>,
+    offers: Mutex<Offers<oneshot::Sender<OfferAnswer>>>,
 }
 
 /// The right to offer one connection now.
@@ -73,7 +73,7 @@ impl Successor {
         Ok(Some(successor))
     }
 
-    fn offers(&self) -> MutexGuard<'_, Offers<oneshot::Sender<Answer>>> {
+    fn offers(&self) -> MutexGuard<'_, Offers<oneshot::Sender<OfferAnswer>>> {
         self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,8 +107,8 @@ impl Successor {
         loop {
             let (number, answer) = match self.channel.receive(self.pid, &mut buffer).await {
                 Ok(Some(received)) => match received.message {
-                    Ok(Message::Taken(number)) => (number, Answer::Taken),
-                    Ok(Message::Refused(number, why)) => (number, Answer::Refused(why)),
+                    Ok(Message::Taken(number)) => (number, OfferAnswer::Taken),
+                    Ok(Message::Refused(number, why)) => (number, OfferAnswer::Refused(why)),
                     _ => {
                         self.turns.close();
                         self.offers().distrust();
@@ -128,7 +128,7 @@ impl Successor {
         self.turns.close();
         let waiting = self.offers().ended();
         for waiting in waiting {
-            let _ = waiting.send(Answer::NewProcessGone);
+            let _ = waiting.send(OfferAnswer::NewProcessGone);
         }
     }
 }
@@ -166,9 +166,9 @@ impl Turn {
             });
         }
         match answer.await {
-            Ok(Answer::Taken) => Ok(()),
-            Ok(Answer::Refused(why)) => Err(NotMoved::Refused(why)),
-            Ok(Answer::NewProcessGone) => Err(NotMoved::Gone),
+            Ok(OfferAnswer::Taken) => Ok(()),
+            Ok(OfferAnswer::Refused(why)) => Err(NotMoved::Refused(why)),
+            Ok(OfferAnswer::NewProcessGone) => Err(NotMoved::Gone),
             // The reader of the answers never drops one that waits: the runtime is gone, and this task with it.
             Err(_) => std::future::pending().await,
         }
