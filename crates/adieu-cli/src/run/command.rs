@@ -26,7 +26,7 @@ const NOT_PASSED_ON: &[&str] = &[
 ];
 
 /// What to execute.
-pub(super) struct Command {
+pub(super) struct ChildCommand {
     /// Where it may lie, in the order to be tried.
     pub(super) paths: Vec<CString>,
     pub(super) arguments: Vec<CString>,
@@ -94,7 +94,7 @@ fn joined(name: &OsStr, value: &OsStr) -> io::Result<CString> {
     Ok(CString::new(text.into_vec())?)
 }
 
-impl Command {
+impl ChildCommand {
     pub(super) fn new(
         words: &[OsString],
         environment: Environment,

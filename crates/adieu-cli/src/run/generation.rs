@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use super::command::Command;
+use super::command::ChildCommand;
 use super::front::{Front, Upstream};
 use super::log;
 use super::notify::NotifySocket;
@@ -66,7 +66,7 @@ impl Generation {
         let upstream = upstream.transpose()?;
         let words = upstream.as_ref().map(|it| it.words(&options.command));
         let words = words.as_ref().unwrap_or(&options.command);
-        let mut command = Command::new(words, environment, descriptors)?;
+        let mut command = ChildCommand::new(words, environment, descriptors)?;
         command.file_limit = front.map(Front::file_limit);
         let process = worker.processes().spawn(&command)?;
         Ok(Self {

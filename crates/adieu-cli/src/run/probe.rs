@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::command::Command;
+use super::command::ChildCommand;
 use super::process_tree::{Process, ProcessTree};
 use super::signals::Signal;
 use crate::health::{self, Statuses, Target};
@@ -100,7 +100,7 @@ impl Probe {
 
     async fn call(&self, command: &OsString, processes: &Arc<ProcessTree>) -> Result<(), String> {
         let words = ["sh".into(), "-c".into(), command.clone()];
-        let command = Command::new(&words, processes.environment(), Vec::new());
+        let command = ChildCommand::new(&words, processes.environment(), Vec::new());
         let process = command
             .and_then(|command| processes.spawn(&command))
             .map_err(|error| format!("the probe cannot be started: {error}"))?;

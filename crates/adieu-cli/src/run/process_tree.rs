@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::command::{Command, Environment};
+use super::command::{ChildCommand, Environment};
 use super::exit_status::{Change, End, ExitStatus, Usage};
 use super::orphan_guard::{MARK, OrphanGuard};
 use super::signals::Signal;
@@ -140,7 +140,7 @@ impl ProcessTree {
         environment
     }
 
-    pub(super) fn spawn(self: &Arc<Self>, command: &Command) -> io::Result<Process> {
+    pub(super) fn spawn(self: &Arc<Self>, command: &ChildCommand) -> io::Result<Process> {
         let mut state = self.state();
         let pid = sys::spawn(command)?;
         self.is_empty.send_replace(false);

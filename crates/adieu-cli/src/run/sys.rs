@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 
-use super::command::{Command, fill_in};
+use super::command::{ChildCommand, fill_in};
 use super::exit_status::{Change, Usage};
 use super::signals::Signal;
 
@@ -36,7 +36,7 @@ impl Pointers {
 ///
 /// The standard library forks, hands errors back and cleans the signal mask; the exec is ours, because only the
 /// child knows its process id, and `LISTEN_PID` has to say it.
-pub(super) fn spawn(command: &Command) -> io::Result<u32> {
+pub(super) fn spawn(command: &ChildCommand) -> io::Result<u32> {
     let paths: Vec<CString> = command.paths.clone();
     let arguments: Vec<CString> = command.arguments.clone();
     let shell = CString::from(c"/bin/sh");
