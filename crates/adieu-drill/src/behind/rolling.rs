@@ -90,7 +90,7 @@ async fn replace(
             () = by_control_plane => {}
             () = load.found_unhealthy(drill, profile, id, &old) => {}
         }
-        load.remove(id).await.map(|()| Instant::now())
+        load.remove(id).await
     };
     let stop = async {
         // As a preStop hook: the grace period runs meanwhile.

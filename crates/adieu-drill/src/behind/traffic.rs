@@ -127,14 +127,16 @@ impl Traffic {
         Ok(())
     }
 
-    /// Sends nothing new to this instance.
-    pub(super) async fn remove(&self, id: u32) -> Result<(), DrillError> {
+    /// Sends nothing new to this instance, and says since when.
+    pub(super) async fn remove(&self, id: u32) -> Result<Instant, DrillError> {
         match self {
-            Self::Simulated(load) => load.remove(id),
+            Self::Simulated(load) => {
+                load.remove(id);
+                Ok(Instant::now())
+            }
             #[cfg(unix)]
-            Self::Real { balancer, .. } => balancer.lock().await.remove(id).await?,
+            Self::Real { balancer, .. } => balancer.lock().await.remove(id).await,
         }
-        Ok(())
     }
 
     /// Closes what clients keep open to this instance.

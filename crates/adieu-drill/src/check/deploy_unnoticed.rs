@@ -38,13 +38,9 @@ pub(crate) const SPEC: Spec = Spec {
              (`socket.carry(state)`)",
         ),
         (
-            "any language",
-            "`adieu run --front ADDRESS` keeps the clients' connections, and only what is behind it is restarted",
-        ),
-        (
             "any",
-            "without either, spread the closes over time and let clients connect again by themselves: `retry:` in an event \
-             stream, the close code 1012 of a WebSocket",
+            "`adieu run --front ADDRESS` keeps the clients' connections, and only what is behind it is restarted; without it, let \
+             clients connect again by themselves: `retry:` in an event stream, the close code 1012 of a WebSocket",
         ),
     ],
     run: |cx| Box::pin(check(cx)) as Trying<'_>,

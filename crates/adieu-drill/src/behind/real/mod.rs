@@ -36,6 +36,9 @@ const NUMBER: &str = "/.adieu-drill-configuration";
 /// A balancer that has not read its configuration by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_millis(10);
+/// For so long no process with the configuration before may answer: nginx lets the old worker accept for 100 ms beside the new
+/// one.
+const ALONE: Duration = Duration::from_millis(300);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// One instance as the balancer knows it.
@@ -162,16 +165,16 @@ impl Balancer {
     ) -> Result<(), DrillError> {
         self.config.route(drill, id, instance)?;
         self.known.extend(self.config.addresses());
-        self.reload().await
+        self.reload().await.map(drop)
     }
 
-    /// Routes nothing new to this instance. One that its own health check has taken out leaves the configuration at the
+    /// Routes nothing new to this instance, and says since when. One that its own health check has taken out leaves the configuration at the
     /// next reload.
-    pub(super) async fn remove(&mut self, id: u32) -> Result<(), DrillError> {
+    pub(super) async fn remove(&mut self, id: u32) -> Result<Instant, DrillError> {
         self.config.routes.retain(|route| route.id != id);
         match self.config.profile.removal {
             Some(_) => self.reload().await,
-            None => Ok(()),
+            None => Ok(Instant::now()),
         }
     }
 
@@ -194,8 +197,8 @@ impl Balancer {
             .map_err(|error| cannot(self.kind, &error))
     }
 
-    /// Writes the configuration, and has the balancer read it.
-    async fn reload(&mut self) -> Result<(), DrillError> {
+    /// Writes the configuration, has the balancer read it, and says since when it is in force.
+    async fn reload(&mut self) -> Result<Instant, DrillError> {
         self.config.write(self.kind, self.dir.path())?;
         self.process.signal(match self.kind {
             RealBalancer::Nginx => Signal::HUP,
@@ -204,10 +207,11 @@ impl Balancer {
         self.in_force().await
     }
 
-    /// Waits until it answers with the number of the last configuration.
-    async fn in_force(&self) -> Result<(), DrillError> {
+    /// Waits until it answers with the number of the last configuration, and with no other any more. Says since when.
+    async fn in_force(&self) -> Result<Instant, DrillError> {
         let name = self.kind.program();
         let begun = Instant::now();
+        let mut since = None;
         while begun.elapsed() < PATIENCE {
             if let Some(ended) = self.process.ended() {
                 // What it printed last is in the pipe and read a moment later.
@@ -217,8 +221,11 @@ impl Balancer {
                     self.process.output.last(20),
                 ));
             }
-            if asked(self.config.listen).await == Some(self.config.number) {
-                return Ok(());
+            let is_new = asked(self.config.listen).await == Some(self.config.number);
+            let now = Instant::now();
+            since = is_new.then(|| since.unwrap_or(now));
+            if let Some(since) = since.filter(|since| now >= *since + ALONE) {
+                return Ok(since);
             }
             sleep(PACE).await;
         }
