@@ -5,7 +5,7 @@ set -eu
 . "$(dirname "$0")/broker.sh"
 signal=${1:-KILL}
 export JOB_SECONDS=1
-$python "$here/${adapter}_jobs.py" 1 10
+$jobs 1 10
 ADIEU_DRILL_WORKER=w1-1 setsid $worker >"$dir/log" 2>&1 &
 first=$!
 until grep -q '^3 start' "$LEDGER"; do

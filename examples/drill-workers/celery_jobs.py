@@ -1,4 +1,4 @@
-"""Celery on Redis. With SAFE=1 a task is acknowledged after it is done, and given back if its process dies."""
+"""Celery on Redis, or on RabbitMQ. With SAFE=1 a task is acknowledged after it is done, and given back if its process dies."""
 
 import os
 import sys
@@ -8,17 +8,19 @@ from celery import Celery
 from ledger import work
 
 SAFE = os.environ.get("SAFE") == "1"
+RABBIT = os.environ.get("AMQP")
 
-app = Celery("jobs", broker="redis+socket://" + os.environ["REDIS"])
+app = Celery("jobs", broker=RABBIT or "redis+socket://" + os.environ["REDIS"])
 app.conf.update(
     task_ignore_result=True,
     worker_prefetch_multiplier=1,
     task_acks_late=SAFE,
     task_reject_on_worker_lost=SAFE,
-    # The lease. Celery's default is an hour.
-    broker_transport_options={"visibility_timeout": float(os.environ.get("LEASE", "3600"))},
     broker_connection_retry_on_startup=True,
 )
+if not RABBIT:
+    # The lease. Celery's default is an hour. RabbitMQ needs none: it sees the connection of a dead worker end.
+    app.conf.broker_transport_options = {"visibility_timeout": float(os.environ.get("LEASE", "3600"))}
 
 
 @app.task(name="job")

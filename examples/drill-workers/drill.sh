@@ -5,4 +5,4 @@ set -eu
 . "$(dirname "$0")/broker.sh"
 # shellcheck disable=SC2086 # The command of a worker is words.
 "${ADIEU:-adieu}" drill --name "$adapter${SAFE:+, safe}" --jobs 120 --workers 2 --stops 5 --lease "${LEASE:-5}s" "$@" \
-  --enqueue "$python $here/${adapter}_jobs.py {from} {to}" --done "cat $LEDGER" -- $worker
+  --enqueue "$jobs {from} {to}" --done "cat $LEDGER" -- $worker

@@ -71,6 +71,8 @@ pub(crate) const FOR_TESTS: &[Need] = &[
             "the image of deploy/ is built and stopped by it",
         )
     },
+    Need::debian("nginx", "nginx-light", "instances are drilled behind it"),
+    Need::debian("haproxy", "haproxy", "instances are drilled behind it"),
     Need::debian("tini", "tini", "`adieu run` is tested beside it"),
     Need::debian("dumb-init", "dumb-init", "`adieu run` is tested beside it"),
     Need {

@@ -49,6 +49,7 @@ pub struct Drill {
     pub(crate) seed: Option<u64>,
     pub(crate) clients: usize,
     pub(crate) reload: bool,
+    pub(crate) restart_signal: Option<StopSignal>,
     pub(crate) held_socket: bool,
     pub(crate) state_file: Option<PathBuf>,
     pub(crate) state_command: Option<String>,
@@ -147,6 +148,7 @@ impl Drill {
             seed: None,
             clients: 32,
             reload: false,
+            restart_signal: None,
             held_socket: false,
             state_file: None,
             state_command: None,
@@ -352,6 +354,13 @@ impl Drill {
     /// SIGHUP means *read your configuration again*, so that the checks about it apply.
     pub const fn reload(mut self) -> Self {
         self.reload = true;
+        self
+    }
+
+    /// At this signal the program is replaced by its new version and goes on serving, so that `deploy-unnoticed` applies: SIGUSR2
+    /// for a hand-off of adieu, SIGHUP under `adieu run`.
+    pub const fn restart_signal(mut self, signal: StopSignal) -> Self {
+        self.restart_signal = Some(signal);
         self
     }
 

@@ -216,6 +216,7 @@ pub(crate) fn needs_http(spec: &Spec) -> bool {
             | "h2-goaway"
             | "websocket-1001"
             | "sse-ends"
+            | "deploy-unnoticed"
             | "int-twice-forces"
             | "hung-handler"
     )

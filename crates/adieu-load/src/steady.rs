@@ -187,6 +187,14 @@ impl SteadyRunning {
         self.state.borrow().answered
     }
 
+    /// Completes when so many requests more were answered well. Cancel-safe.
+    pub async fn answered_more(&self, count: u64) {
+        let mut state = self.state.clone();
+        let wanted = state.borrow().answered + count;
+        // The sender is with the clients, which go on until they are told to end.
+        let _ = state.wait_for(|state| state.answered >= wanted).await;
+    }
+
     /// The first request that was not answered well, if there is one, in words.
     #[must_use]
     pub fn first_trouble(&self) -> Option<String> {

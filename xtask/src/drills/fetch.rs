@@ -35,20 +35,29 @@ pub(crate) struct Tools {
 /// Installs and builds what is missing.
 pub(crate) fn tools(checkout: &Checkout, dev: bool) -> Result<Tools, Failure> {
     packages::provide(checkout, NEEDS)?;
-    let (profile, folder) = if dev {
+    let (profile, folder) = profile(dev);
+    Ok(Tools {
+        python: python(checkout)?,
+        rust: rust(checkout, profile)?.join(folder),
+        adieu: adieu(checkout, dev)?,
+    })
+}
+
+/// The profile of cargo, and the directory of its programs.
+const fn profile(dev: bool) -> (&'static str, &'static str) {
+    if dev {
         ("dev", "debug")
     } else {
         ("release", "release")
-    };
-    let python = python(checkout)?;
-    let rust = rust(checkout, profile)?.join(folder);
+    }
+}
+
+/// The command, built.
+pub(super) fn adieu(checkout: &Checkout, dev: bool) -> Result<PathBuf, Failure> {
+    let (profile, folder) = profile(dev);
     let words = ["build", "--profile", profile, "--package", "adieu-cli"];
     command::run(&mut checkout.cargo(words))?;
-    Ok(Tools {
-        python,
-        rust,
-        adieu: checkout.root().join("target").join(folder).join("adieu"),
-    })
+    Ok(checkout.root().join("target").join(folder).join("adieu"))
 }
 
 fn home(checkout: &Checkout) -> Result<PathBuf, Failure> {

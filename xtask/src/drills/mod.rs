@@ -6,6 +6,7 @@
 //!
 //! `cargo xtask drills ours` does it with the examples of this project, and there a failure is one.
 
+mod behind;
 mod drained;
 mod fetch;
 mod judge;
@@ -27,11 +28,13 @@ const HELP: &str = "\
 
 usage: cargo xtask drills [options] [name…]
        cargo xtask drills [--dev] [--quick] ours
+       cargo xtask drills [--dev] [--dry] behind
 
 names; all if none is given:
   uvicorn hypercorn gunicorn aiohttp axum actix-web nginx node
 
   ours      the examples, as drill.toml says, with --full --repeat 20; it takes an hour or two
+  behind    five targets behind simulated and real balancers, for the table in docs/drill-behind.md; six minutes
 
 options:
   --dev     with development builds, which are made faster
@@ -48,6 +51,7 @@ exit code: 0 the table is there, whichever server failed; 1 it could not be made
 struct Wish<'a> {
     names: Vec<&'a str>,
     ours: bool,
+    behind: bool,
     quick: bool,
     dev: bool,
     again: bool,
@@ -83,6 +87,7 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
             "--dev" => wish.dev = true,
             "--again" => wish.again = true,
             "ours" => wish.ours = true,
+            "behind" => wish.behind = true,
             name if peers::NAMES.contains(&name) => wish.names.push(name),
             unknown => return Err(format!("`drills` has nothing called `{unknown}`")),
         }
@@ -90,12 +95,18 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
     if wish.ours && (!wish.names.is_empty() || wish.again || wish.dry) {
         return Err("`ours` goes with --dev and --quick, and nothing else".to_owned());
     }
+    if wish.behind && (!wish.names.is_empty() || wish.ours || wish.again || wish.quick) {
+        return Err("`behind` goes with --dev and --dry, and nothing else".to_owned());
+    }
     Ok(wish)
 }
 
 fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
     if wish.ours {
         return ours::drill(checkout, wish.dev, wish.quick);
+    }
+    if wish.behind {
+        return behind::compare(checkout, wish.dev, wish.dry);
     }
     let tools = fetch::tools(checkout, wish.dev)?;
     let mut columns = Vec::new();
@@ -109,7 +120,7 @@ fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
     let text = page::render(&columns);
     print!("\n{text}");
     if !wish.dry && wish.names.is_empty() && !wish.quick {
-        page::write(checkout, &text)?;
+        page::write(checkout, "docs/drills.md", "cargo xtask drills", &text)?;
     }
     Ok(())
 }
@@ -132,5 +143,7 @@ mod tests {
         assert!(understand(&["apache"]).is_err());
         assert!(understand(&["ours", "--dev"]).is_ok_and(|wish| wish.ours));
         assert!(understand(&["ours", "node"]).is_err());
+        assert!(understand(&["behind", "--dry"]).is_ok_and(|wish| wish.behind));
+        assert!(understand(&["behind", "ours"]).is_err());
     }
 }

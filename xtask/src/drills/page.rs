@@ -1,4 +1,4 @@
-//! The table in `docs/drills.md`, between its marks.
+//! The tables in `docs`, between their marks.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,6 @@ use super::judge::Column;
 use crate::checkout::Checkout;
 use crate::step::Failure;
 
-const START: &str = "<!-- drills: made by cargo xtask drills -->";
 const END: &str = "<!-- drills: end -->";
 
 pub(crate) fn render(columns: &[Column]) -> String {
@@ -85,13 +84,20 @@ fn failures(out: &mut String, column: &Column) {
     }
 }
 
-pub(crate) fn write(checkout: &Checkout, text: &str) -> Result<(), Failure> {
-    let path = checkout.root().join("docs/drills.md");
-    let page = fs::read_to_string(&path)?;
-    let lost = || Failure::new("docs/drills.md has lost its marks");
-    let (before, rest) = page.split_once(START).ok_or_else(lost)?;
+/// Puts the text into this page, between the marks that name the chore.
+pub(crate) fn write(
+    checkout: &Checkout,
+    page: &str,
+    chore: &str,
+    text: &str,
+) -> Result<(), Failure> {
+    let start = format!("<!-- drills: made by {chore} -->");
+    let path = checkout.root().join(page);
+    let old = fs::read_to_string(&path)?;
+    let lost = || Failure::new(format!("{page} has lost its marks"));
+    let (before, rest) = old.split_once(&start).ok_or_else(lost)?;
     let (_, after) = rest.split_once(END).ok_or_else(lost)?;
-    fs::write(&path, format!("{before}{START}\n\n{text}\n{END}{after}"))?;
+    fs::write(&path, format!("{before}{start}\n\n{text}\n{END}{after}"))?;
     Ok(())
 }
 

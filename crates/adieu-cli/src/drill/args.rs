@@ -8,7 +8,7 @@ use adieu_drill::StopSignal;
 use clap::Args;
 
 /// Options about a program that the drill starts and stops itself.
-const NOT_WITH_ROLLOUT: [&str; 35] = [
+const NOT_WITH_ROLLOUT: [&str; 36] = [
     "command",
     "file",
     "target",
@@ -24,6 +24,7 @@ const NOT_WITH_ROLLOUT: [&str; 35] = [
     "signal",
     "grace",
     "reload",
+    "restart_signal",
     "held_socket",
     "slow",
     "stream",
@@ -47,13 +48,14 @@ const NOT_WITH_ROLLOUT: [&str; 35] = [
 ];
 
 /// Options about a program that is spoken to, and about other kinds of drills.
-const NOT_WITH_JOBS: [&str; 28] = [
+const NOT_WITH_JOBS: [&str; 29] = [
     "file",
     "target",
     "http",
     "tcp",
     "tls",
     "reload",
+    "restart_signal",
     "held_socket",
     "slow",
     "stream",
@@ -230,7 +232,8 @@ pub(crate) struct DrillArgs {
     pub(crate) lease: Option<Duration>,
 
     /// Simulate a balancer before several instances, replace them one after the other, and attribute each lost request.
-    /// PROFILE is kube-proxy, alb, nlb, nginx, haproxy, envoy, none, or the path of a TOML file.
+    /// PROFILE is kube-proxy, alb, nlb, nginx, haproxy, envoy, none, or the path of a TOML file; nginx:real and haproxy:real
+    /// start the program itself.
     #[arg(
         long,
         value_name = "PROFILE",
@@ -285,6 +288,10 @@ pub(crate) struct DrillArgs {
     /// SIGHUP reloads the program: run the checks about it.
     #[arg(long, help_heading = "Shutdown")]
     pub(crate) reload: bool,
+    /// The signal at which a new version takes over while the program goes on serving, e.g. SIGUSR2: run the check that
+    /// no client notices it.
+    #[arg(long, value_name = "SIGNAL", help_heading = "Shutdown")]
+    pub(crate) restart_signal: Option<StopSignal>,
     /// The program takes its listening socket as file descriptor 3 (LISTEN_FDS); without {port} in the command, at every start.
     #[arg(long, help_heading = "Shutdown")]
     pub(crate) held_socket: bool,

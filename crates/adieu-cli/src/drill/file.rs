@@ -49,6 +49,8 @@ struct DrillTable {
     grace: Option<Duration>,
     #[serde(default)]
     reload: bool,
+    #[serde(default, deserialize_with = "signal")]
+    restart_signal: Option<StopSignal>,
     #[serde(default)]
     held_socket: bool,
     slow: Option<String>,
@@ -228,6 +230,7 @@ impl From<DrillTable> for DrillOptions {
             signal: table.signal,
             grace: table.grace,
             reload: table.reload,
+            restart_signal: table.restart_signal,
             held_socket: table.held_socket,
             slow: table.slow,
             stream: table.stream,

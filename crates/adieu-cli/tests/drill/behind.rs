@@ -1,4 +1,4 @@
-//! A program behind a simulated balancer, while its instances are replaced.
+//! A program behind a balancer, simulated or real, while its instances are replaced.
 
 use serde_json::Value;
 
@@ -117,6 +117,99 @@ fn an_instance_that_does_not_end_is_killed_and_told() {
     );
 }
 
+/// Answers after 150 ms, and is gone at once when it is asked to stop: what is in flight then is cut.
+const CUTS: &str = r#"
+import os, signal, sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Late(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        time.sleep(0.15)
+        self.send_response(200)
+        self.send_header("content-length", "4")
+        self.end_headers()
+        self.wfile.write(b"late")
+    do_POST = do_GET
+    def log_message(self, *_):
+        pass
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    def handle_error(self, *_):
+        pass
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+Server(("127.0.0.1", int(sys.argv[1])), Late).serve_forever()
+"#;
+
+/// The report of one instance that is replaced behind this balancer; None if that is not installed.
+fn behind_real(name: &str, words: &[&str]) -> Option<Value> {
+    let installed = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"]
+        .iter()
+        .any(|directory| std::path::Path::new(directory).join(name).exists());
+    if !installed {
+        fixture_skip::missing(name);
+        return None;
+    }
+    let test = test().file("cuts.py", CUTS);
+    let words = [&["--instances", "1"], words].concat();
+    let command = ["--", "python3", "cuts.py", "{port}"];
+    Some(json(&behind(
+        &test,
+        &format!("{name}:real"),
+        &words,
+        &command,
+    )))
+}
+
+/// How many requests were lost, and why.
+fn lost(report: &Value) -> (u64, String) {
+    let run = &report["behind"]["runs"][0];
+    (
+        run["lost"].as_u64().expect("a number"),
+        run["losses"].to_string(),
+    )
+}
+
+const BROKE: &str = "the balancer's connection to it broke before a byte of the response";
+
+#[test]
+fn a_real_nginx_sends_again_what_may_be_sent_again() {
+    let Some(report) = behind_real("nginx", &[]) else {
+        return;
+    };
+    assert_eq!(lost(&report).0, 0, "{report:#}");
+    let retried = report["behind"]["runs"][0]["retried"].as_u64();
+    assert!(retried > Some(0), "nothing was in flight: {report:#}");
+    assert_eq!(check(&report, "behind-lost")["outcome"], "passed");
+}
+
+#[test]
+fn a_real_nginx_does_not_send_a_post_again_and_its_log_tells_why() {
+    let Some(report) = behind_real("nginx", &["--method", "POST"]) else {
+        return;
+    };
+    let (lost, why) = lost(&report);
+    assert!(lost > 0 && why.contains(BROKE), "{why}: {report:#}");
+    assert_eq!(check(&report, "behind-lost")["outcome"], "failed");
+    assert!(why.contains("instance 1"), "{why}");
+}
+
+#[test]
+fn a_real_haproxy_takes_an_instance_out_by_its_own_check() {
+    let Some(report) = behind_real("haproxy", &[]) else {
+        return;
+    };
+    let (lost, why) = lost(&report);
+    assert!(lost > 0 && why.contains(BROKE), "{why}: {report:#}");
+    // Three checks, two seconds apart: no reload takes it out.
+    let marks = report["stops"][0]["marks"].as_array().expect("marks");
+    let at = |kind: &str| {
+        let mark = marks.iter().find(|mark| mark["kind"] == kind);
+        mark.and_then(|mark| mark["at_us"].as_i64()).expect(kind)
+    };
+    assert!(at("out-of-routes") - at("exit") > 2_000_000, "{marks:#?}");
+}
+
 #[test]
 fn what_makes_no_sense_is_said_before_anything_is_started() {
     let test = test()
@@ -166,6 +259,30 @@ fn what_makes_no_sense_is_said_before_anything_is_started() {
         (
             &["--behind", "none", "--http", URL, "--quick"],
             "cannot be used with",
+        ),
+        (
+            &["--behind", "envoy:real", "--http", URL],
+            "only nginx:real and haproxy:real are started",
+        ),
+        (
+            &[
+                "--behind",
+                "nginx:real",
+                "--http",
+                "https://127.0.0.1:{port}/",
+            ],
+            "speaks plain HTTP to the instances",
+        ),
+        (
+            &[
+                "--behind",
+                "nginx:real",
+                "--http",
+                URL,
+                "--header",
+                "X-Request-Id: 1",
+            ],
+            "leave that --header out",
         ),
         (&["--behind", "none"], "--http"),
         (&["--pre-stop", "1s", "--http", URL], "--behind"),

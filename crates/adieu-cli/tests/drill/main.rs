@@ -19,6 +19,7 @@ mod reports;
 mod resume;
 mod rollout;
 mod support;
+mod unnoticed;
 mod verdict;
 mod websocket;
 mod workers;

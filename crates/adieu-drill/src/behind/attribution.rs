@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use adieu_load::{Attempt, BalancedRequest, Loss, Outcome};
+use adieu_load::{Loss, Outcome};
 
+use super::traffic::{LastAttempt, NoAttempt, SentRequest};
 use crate::threshold::show;
 
 /// What became of one instance that was replaced.
@@ -28,12 +29,16 @@ pub(super) struct Replaced {
 pub(super) enum Cause {
     /// The balancer had no instance.
     NoInstance,
+    /// A real balancer wrote no line about it.
+    Balancer,
     /// It was sent to an instance that did not listen any more.
     Closed,
     /// The instance closed a keep-alive connection while a request was on its way.
     KeptConnection,
     /// The connection was made, and reset before the instance accepted it, or as it ended.
     AcceptQueue,
+    /// One of the two before, and a real balancer does not tell which.
+    Broken,
     /// The instance was killed at the end of the grace period.
     Deadline,
     /// The instance said so itself with a 5xx.
@@ -50,9 +55,11 @@ impl Cause {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::NoInstance => "the balancer had no instance to send it to",
+            Self::Balancer => "lost at the balancer itself, whose log does not have it",
             Self::Closed => "sent to an instance that had closed its listener",
             Self::KeptConnection => "a keep-alive connection was closed under it",
             Self::AcceptQueue => "its new connection was reset before a byte of the response",
+            Self::Broken => "the balancer's connection to it broke before a byte of the response",
             Self::Deadline => "cut by SIGKILL at the end of the grace period",
             Self::ServerError => "answered with a 5xx by an instance that was stopping",
             Self::Truncated => "its response broke off",
@@ -65,19 +72,25 @@ impl Cause {
     pub(super) const fn is_of_the_routes(self) -> bool {
         matches!(
             self,
-            Self::Closed | Self::KeptConnection | Self::AcceptQueue | Self::ServerError
+            Self::Closed
+                | Self::KeptConnection
+                | Self::AcceptQueue
+                | Self::Broken
+                | Self::ServerError
         )
     }
 }
 
 /// Whether the client got what it asked for.
-pub(super) fn is_lost(request: &BalancedRequest) -> bool {
-    !matches!(request.outcome(), Outcome::Answered | Outcome::Retry)
+pub(super) const fn is_lost(request: &SentRequest) -> bool {
+    !matches!(request.outcome, Outcome::Answered | Outcome::Retry)
 }
 
-pub(super) fn cause(request: &BalancedRequest, replaced: &[Replaced]) -> Cause {
-    let Some(attempt) = request.attempts.last() else {
-        return Cause::NoInstance;
+pub(super) fn cause(request: &SentRequest, replaced: &[Replaced]) -> Cause {
+    let attempt = match &request.last {
+        Ok(attempt) => attempt,
+        Err(NoAttempt::NoInstance) => return Cause::NoInstance,
+        Err(NoAttempt::NotInLog) => return Cause::Balancer,
     };
     let Some(instance) = replaced.iter().find(|it| it.id == attempt.instance) else {
         return Cause::Healthy;
@@ -95,29 +108,33 @@ pub(super) fn cause(request: &BalancedRequest, replaced: &[Replaced]) -> Cause {
             Cause::Deadline
         }
         Outcome::Lost(Loss::Truncated) => Cause::Truncated,
-        Outcome::Lost(_) | Outcome::Unsent if attempt.reused => Cause::KeptConnection,
-        Outcome::Lost(_) | Outcome::Unsent => Cause::AcceptQueue,
+        Outcome::Lost(_) | Outcome::Unsent => match attempt.reused {
+            Some(true) => Cause::KeptConnection,
+            Some(false) => Cause::AcceptQueue,
+            None => Cause::Broken,
+        },
         Outcome::Failed(_) => Cause::ServerError,
         Outcome::Refused | Outcome::Answered | Outcome::Retry => Cause::Closed,
     }
 }
 
 /// A line for each cause and instance: how many, when after the signal, and what the balancer thought.
-pub(super) fn told(requests: &[BalancedRequest], replaced: &[Replaced]) -> Vec<String> {
-    let mut groups: BTreeMap<(Cause, u32), Vec<&Attempt>> = BTreeMap::new();
-    let mut nowhere = 0;
+pub(super) fn told(requests: &[SentRequest], replaced: &[Replaced]) -> Vec<String> {
+    let mut groups: BTreeMap<(Cause, u32), Vec<&LastAttempt>> = BTreeMap::new();
+    let mut nowhere: BTreeMap<Cause, usize> = BTreeMap::new();
     for request in requests.iter().filter(|request| is_lost(request)) {
-        match request.attempts.last() {
-            Some(attempt) => {
-                let key = (cause(request, replaced), attempt.instance);
-                groups.entry(key).or_default().push(attempt);
-            }
-            None => nowhere += 1,
+        let cause = cause(request, replaced);
+        match &request.last {
+            Ok(attempt) => groups
+                .entry((cause, attempt.instance))
+                .or_default()
+                .push(attempt),
+            Err(_) => *nowhere.entry(cause).or_default() += 1,
         }
     }
     let mut lines = Vec::new();
-    if nowhere > 0 {
-        lines.push(format!("{nowhere} lost: {}", Cause::NoInstance.words()));
+    for (cause, count) in nowhere {
+        lines.push(format!("{count} lost: {}", cause.words()));
     }
     for ((cause, id), attempts) in groups {
         let mut line = format!("{} lost: {}", attempts.len(), cause.words());
@@ -147,19 +164,26 @@ pub(super) fn told(requests: &[BalancedRequest], replaced: &[Replaced]) -> Vec<S
 mod tests {
     use super::*;
 
-    fn failed(at: Instant, ms: u64, reused: bool, outcome: Outcome) -> BalancedRequest {
+    fn failed(
+        at: Instant,
+        ms: u64,
+        reused: impl Into<Option<bool>>,
+        outcome: Outcome,
+    ) -> SentRequest {
         let ended = at + Duration::from_millis(ms);
-        BalancedRequest {
-            number: 1,
+        SentRequest {
             due: ended,
             ended,
-            attempts: vec![Attempt {
+            outcome,
+            weight: 1,
+            tries: 1,
+            last: Ok(LastAttempt {
                 instance: 1,
                 began: ended,
                 ended,
-                reused,
+                reused: reused.into(),
                 outcome,
-            }],
+            }),
         }
     }
 
@@ -191,11 +215,17 @@ mod tests {
         one.killed = true;
         let cut = failed(told, 500, true, reset);
         assert_eq!(cause(&cut, &[one.clone()]), Cause::Deadline);
+        let unknown = failed(told, 200, None, closed);
+        assert_eq!(cause(&unknown, &[one.clone()]), Cause::Broken);
         let mut other = failed(told, 200, false, reset);
-        other.attempts[0].instance = 2;
+        if let Ok(last) = &mut other.last {
+            last.instance = 2;
+        }
         assert_eq!(cause(&other, &[one.clone()]), Cause::Healthy);
-        other.attempts.clear();
+        other.last = Err(NoAttempt::NoInstance);
         assert_eq!(cause(&other, &[one.clone()]), Cause::NoInstance);
+        other.last = Err(NoAttempt::NotInLog);
+        assert_eq!(cause(&other, &[one.clone()]), Cause::Balancer);
         let lines = super::told(&[failed(told, 600, false, Outcome::Refused)], &[one]);
         assert_eq!(
             lines,

@@ -22,7 +22,7 @@ const ALL: [CheckInfo; 3] = [
         quick: false,
         why: "A balancer sends to an instance for seconds after its stop signal: what it sends then is lost if the instance \
               is gone.",
-        how: "Instances are started behind a simulated balancer and replaced one after the other under load: a new one is \
+        how: "Instances are started behind a balancer, simulated or real, and replaced one after the other under load: a new one is \
               started, the old one gets the stop signal, is taken out of the routes as late as the profile says, and is killed after the \
               grace period. Each request must be answered.",
         applies: "With --behind.",

@@ -1,13 +1,16 @@
 //! A program behind a balancer, while its instances are replaced.
 //!
-//! Several instances are started, a simulated balancer sends requests to them, and they are replaced one after the other as a
+//! Several instances are started, a balancer, simulated or real, sends requests to them, and they are replaced one after the other as a
 //! platform does it. Each lost request is attributed to what its instance went through, and from that follows what
 //! would have lost nothing.
 
 mod attribution;
 mod checks;
 mod profile;
+#[cfg(unix)]
+mod real;
 mod rolling;
+mod traffic;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +19,7 @@ use checks::Run;
 pub use checks::behind_checks;
 pub use profile::Profile;
 use rolling::{Rolled, roll};
+use traffic::SentRequest;
 
 use crate::check::CheckInfo;
 use crate::drill::{Address, Drill};
@@ -125,9 +129,30 @@ impl Behind {
                 "--pre-stop: it must be shorter than the grace period, which runs meanwhile",
             );
         }
+        if self.profile.real.is_some() {
+            self.validate_real()?;
+        }
         checks::thresholds(&self.drill.thresholds)
             .map(drop)
             .map_err(DrillError::Usage)
+    }
+
+    /// What a real balancer cannot do, and the drill not read in its log.
+    fn validate_real(&self) -> Result<(), DrillError> {
+        let name = &self.profile.name;
+        let url = self.drill.address.as_ref().map_or("", Address::text);
+        if url.starts_with("https:") {
+            return Err(DrillError::Usage(format!(
+                "--behind {name}: it speaks plain HTTP to the instances; give --http http://…"
+            )));
+        }
+        let mut headers = self.drill.headers.iter();
+        if headers.any(|(header, _)| header.eq_ignore_ascii_case("x-request-id")) {
+            return Err(DrillError::Usage(format!(
+                "--behind {name}: each request is found in its log by an x-request-id of the drill's own; leave that --header out"
+            )));
+        }
+        Ok(())
     }
 
     /// Replaces all instances under load. Needs a tokio runtime with time and I/O. Dropped before its end, it kills every
@@ -140,6 +165,10 @@ impl Behind {
         self.validate()?;
         let drill = &self.drill;
         let thresholds = checks::thresholds(&drill.thresholds).map_err(DrillError::Usage)?;
+        #[cfg(unix)]
+        if let Some(real) = self.profile.real {
+            real::installed(real)?;
+        }
         let seed = drill.seed.unwrap_or_else(|| fastrand::u64(..));
         let scratch = scratch::directory()?;
         let begun = Instant::now();
@@ -217,8 +246,10 @@ impl Behind {
 
 impl Run {
     fn of(rolled: &Rolled, setting: &Setting) -> Self {
-        let lost = rolled.requests.iter().filter(|it| is_lost(it)).count() as u64;
-        let retried = rolled.requests.iter().filter(|it| it.attempts.len() > 1);
+        let weight = |of: fn(&SentRequest) -> bool| -> u64 {
+            let requests = rolled.requests.iter().filter(|request| of(request));
+            requests.map(|request| request.weight).sum()
+        };
         let replaced = &rolled.replaced;
         let stops = replaced.iter().filter(|one| !one.killed);
         let took = stops.map(|one| one.ended.saturating_duration_since(one.signal));
@@ -228,9 +259,9 @@ impl Run {
             told: BehindRun {
                 pre_stop_ms: setting.pre_stop.as_secs_f64() * 1_000.0,
                 grace_ms: setting.grace.as_secs_f64() * 1_000.0,
-                requests: rolled.requests.len() as u64,
-                lost,
-                retried: retried.count() as u64,
+                requests: weight(|_| true),
+                lost: weight(is_lost),
+                retried: weight(|request| request.tries > 1),
                 losses: told(&rolled.requests, replaced),
             },
         }
@@ -264,12 +295,9 @@ fn drawn(rolled: &Rolled, number: u32) -> StopTimeline {
     let bars = rolled.requests.iter().skip(skipped).map(|request| Bar {
         start_us: micros(request.due, origin),
         end_us: micros(request.ended, origin),
-        connection: request
-            .attempts
-            .last()
-            .map_or(0, |attempt| attempt.instance),
+        connection: request.last.as_ref().map_or(0, |attempt| attempt.instance),
         label: String::new(),
-        fate: fate(request.outcome()),
+        fate: fate(request.outcome),
     });
     StopTimeline {
         check: "behind-lost".to_owned(),

@@ -15,6 +15,9 @@ use crate::threshold::show;
 pub struct Profile {
     #[serde(skip)]
     pub(crate) name: String,
+    /// Whether its numbers configure a real balancer, and which.
+    #[serde(skip)]
+    pub(crate) real: Option<RealBalancer>,
     /// One line: what it is a profile of.
     pub(crate) about: String,
     balances: Balances,
@@ -23,6 +26,33 @@ pub struct Profile {
     pub(crate) pool: Pool,
     pub(crate) retry: Option<Retry>,
     pub(crate) deregistration: Option<Deregistration>,
+}
+
+/// A program that the drill can start as the balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RealBalancer {
+    Nginx,
+    HaProxy,
+}
+
+impl RealBalancer {
+    const ALL: [Self; 2] = [Self::Nginx, Self::HaProxy];
+
+    /// What it is called, as a profile and as a program.
+    pub(crate) const fn program(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::HaProxy => "haproxy",
+        }
+    }
+
+    /// The package of Debian that has it.
+    pub(crate) const fn package(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx-light",
+            Self::HaProxy => "haproxy",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -65,7 +95,7 @@ pub(crate) struct Health {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Pool {
-    connections: usize,
+    pub(crate) connections: usize,
     #[serde(default = "hour", deserialize_with = "time")]
     pub(crate) idle_timeout: Duration,
     source: String,
@@ -116,12 +146,39 @@ const BUILT_IN: [(&str, &str); 7] = [
 ];
 
 impl Profile {
-    /// The profile of this name, or in this file.
+    /// The profile of this name, or in this file. With `:real` after the name, as in `nginx:real`, its numbers configure
+    /// that program, and nothing is simulated.
     ///
     /// # Errors
     ///
     /// With the names that there are, or with the line that is wrong in the file.
     pub fn find(name: &str) -> Result<Self, String> {
+        let Some(plain) = name.strip_suffix(":real") else {
+            return Self::simulated(name);
+        };
+        if cfg!(not(unix)) {
+            return Err(format!(
+                "--behind {name}: a real balancer runs on Unix only"
+            ));
+        }
+        let real = RealBalancer::ALL
+            .into_iter()
+            .find(|real| real.program() == plain);
+        let Some(real) = real else {
+            return Err(format!(
+                "--behind {name}: only nginx:real and haproxy:real are started; the other profiles are simulated"
+            ));
+        };
+        let profile = Self::simulated(plain)?;
+        Ok(Self {
+            name: name.to_owned(),
+            about: format!("real, configured as {}", profile.about),
+            real: Some(real),
+            ..profile
+        })
+    }
+
+    fn simulated(name: &str) -> Result<Self, String> {
         let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
         let text = match built_in {
             Some((_, text)) => (*text).to_owned(),
@@ -132,7 +189,7 @@ impl Profile {
             None => {
                 let names = BUILT_IN.map(|(name, _)| name).join(", ");
                 return Err(format!(
-                    "--behind: there is no profile `{name}`; there are {names}, or the path of a file of your own"
+                    "--behind: there is no profile `{name}`; there are {names}, nginx:real and haproxy:real, or the path of a file of your own"
                 ));
             }
         };
@@ -197,6 +254,12 @@ impl Profile {
         lines
     }
 
+    /// So many more attempts are made at most.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "no real balancer is configured"))]
+    pub(crate) fn retries(&self) -> u32 {
+        self.retry.as_ref().map_or(0, |retry| retry.times)
+    }
+
     /// Whether it keeps connections of its own to the instances.
     pub(crate) const fn keeps_connections(&self) -> bool {
         matches!(self.balances, Balances::Requests)
@@ -211,7 +274,7 @@ impl Profile {
             },
             pool: self.pool.connections,
             idle_timeout: self.pool.idle_timeout,
-            retries: self.retry.as_ref().map_or(0, |retry| retry.times),
+            retries: self.retries(),
             retry_on: retry_on
                 .map(|on| match on {
                     On::Refused => RetryOn::Refused,
@@ -256,6 +319,8 @@ mod tests {
             let said = Profile::find(&name).expect_err(text);
             assert!(said.contains(words), "{said}");
         }
+        let real = Profile::find("envoy:real").expect_err("not started");
+        assert!(real.contains("nginx:real and haproxy:real"), "{real}");
         assert!(
             Profile::find("elb")
                 .expect_err("no such")

@@ -1,11 +1,11 @@
 //! A reload on SIGHUP must not stop the program.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adieu_load::{Mode, Tally};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use super::restart::restart;
 use super::{Spec, Trying, race};
 use crate::context::CheckContext;
 use crate::finding::Finding;
@@ -13,7 +13,6 @@ use crate::process::Signal;
 use crate::process::describe;
 use crate::raw::ANSWER_TIMEOUT;
 use crate::report::Group;
-use crate::running::RunningTarget;
 use crate::threshold::Threshold;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -45,10 +44,8 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 const RELOADS: u64 = 3;
-/// How long a reload is given, and how long a program that starts new processes for it is given to end an old one.
-const RELOADED: Duration = Duration::from_secs(1);
+/// How long a program that starts new processes for a reload is given to end an old one.
 const REPLACED: Duration = Duration::from_secs(10);
-const PACE: Duration = Duration::from_millis(50);
 
 /// Half of the clients keep their connections for as long as the server does: those meet the end of an old process. The
 /// others make one for each request.
@@ -57,24 +54,6 @@ fn modes(cx: &CheckContext<'_>) -> Vec<Mode> {
         true => vec![Mode::Fresh],
         false => vec![Mode::KeepAlive, Mode::Fresh],
     }
-}
-
-/// Sends SIGHUP and waits until the reload is over, as far as can be seen.
-async fn reload(run: &RunningTarget) {
-    let before = pids(run).await;
-    let signal = run.process.signal(Signal::HUP);
-    sleep(RELOADED).await;
-    let mut now = pids(run).await;
-    // New processes beside all the old ones: some of the old ones are still to end, and nothing tells when.
-    while !now.is_subset(&before) && before.is_subset(&now) && signal.elapsed() < REPLACED {
-        sleep(PACE).await;
-        now = pids(run).await;
-    }
-}
-
-async fn pids(run: &RunningTarget) -> BTreeSet<i64> {
-    let all = run.process.descendants().await;
-    all.iter().map(|one| i64::from(one.pid)).collect()
 }
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
@@ -95,7 +74,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     }
     for number in 1..=RELOADS {
         cx.step(number - 1, &format!("reload {number} of {RELOADS}"));
-        reload(&run).await;
+        restart(&run, Signal::HUP, REPLACED).await;
     }
     let gone = run.process.ended();
     let mut tally = Tally::default();

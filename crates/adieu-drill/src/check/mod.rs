@@ -16,6 +16,7 @@ use crate::threshold::Threshold;
 mod as_pid_1;
 mod backlog_served;
 mod connection_close;
+mod deploy_unnoticed;
 mod exit_code;
 mod exit_in_time;
 mod fresh_connections;
@@ -39,6 +40,7 @@ mod pipelined;
 mod port_free;
 mod race;
 mod ready_before_close;
+mod restart;
 mod resume;
 mod rolling_restart;
 mod signal_storm;
@@ -102,6 +104,7 @@ pub(crate) const ALL: &[&Spec] = &[
     &h2_goaway::SPEC,
     &websocket_1001::SPEC,
     &sse_ends::SPEC,
+    &deploy_unnoticed::SPEC,
     &ready_before_close::SPEC,
     &live_while_draining::SPEC,
     &term_at_start::SPEC,

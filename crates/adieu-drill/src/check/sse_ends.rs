@@ -4,13 +4,12 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use adieu_load::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Spec, Trying};
 use crate::context::{CheckContext, Opened};
 use crate::finding::Finding;
-use crate::raw::{ANSWER_TIMEOUT, Digest, End, field};
+use crate::raw::EventStream;
 use crate::report::Group;
 use crate::threshold::{Threshold, show};
 
@@ -54,50 +53,15 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         endpoint,
         path,
     } = cx.open(path).await?;
-    let mut request = endpoint.request();
-    request
-        .headers
-        .push(("accept".to_owned(), "text/event-stream".to_owned()));
-    let opened = async {
-        let mut conn = run.connect().await.map_err(|broken| broken.to_string())?;
-        conn.send(&request.bytes(false))
-            .await
-            .map_err(|broken| broken.to_string())?;
-        let head = timeout(ANSWER_TIMEOUT, conn.head())
-            .await
-            .map_err(|_| "no head came".to_owned())?;
-        let (head, text) = head.map_err(|error| error.to_string())?;
-        let kind = field(&text, "content-type").unwrap_or("nothing");
-        match (head.status, head.body) {
-            (200, _) if !is_events(kind) => Err(format!(
-                "its content type is {kind} and not text/event-stream"
-            )),
-            (200, Body::Length(length)) => Err(format!("it ends by itself after {length} bytes")),
-            (200, body) => Ok((conn, body)),
-            (status, _) => Err(format!("status {status}")),
-        }
-    };
-    let (mut conn, body) = match opened.await {
-        Ok(opened) => opened,
+    let mut stream = match EventStream::open(&endpoint).await {
+        Ok(stream) => stream,
         Err(why) => {
             return Ok(Finding::skipped(format!(
                 "{path} gives no event stream: {why}; give a path that does with --sse PATH"
             )));
         }
     };
-    let mut reading = pin!(async {
-        match body {
-            Body::Chunked => {
-                let mut digest = Digest::default();
-                while conn.chunk(&mut digest).await? {}
-                Ok(())
-            }
-            Body::Length(_) | Body::UntilClose => match conn.end().await {
-                End::Closed => Ok(()),
-                End::WireError(error) => Err(error),
-            },
-        }
-    });
+    let mut reading = pin!(stream.end());
     run.let_arrive().await;
     if timeout(Duration::ZERO, &mut reading).await.is_ok() {
         return Ok(Finding::skipped(format!(
@@ -129,9 +93,4 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         .shown(run.last_lines(3))
         .measured(format!("more than {}", show(limit))),
     })
-}
-
-fn is_events(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("text/event-stream")
 }

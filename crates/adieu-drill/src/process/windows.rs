@@ -101,6 +101,7 @@ pub(crate) fn not_here(check: &str) -> Option<&'static str> {
         "signal-storm" => "there are no other signals on Windows",
         "group-signal" => "Ctrl-Break goes to the whole group in any case",
         "term-while-reloading" | "hup-keeps-serving" => "Windows has no SIGHUP",
+        "deploy-unnoticed" => "Ctrl-Break asks for a stop, and there is no other signal",
         "backlog-served" => "a process cannot be suspended from outside as with SIGSTOP",
         "as-pid-1" | "under-shell" => "nothing is between the program and Windows",
         "rolling-restart" => "a listening socket cannot be handed to a program on Windows",
