@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use adieu::parse_duration;
-use adieu_drill::StopSignal;
+use adieu_drill::report::Level;
 use clap::Args;
+
+use super::options::DrillOptions;
 
 /// Options about a program that the drill starts and stops itself.
 const NOT_WITH_ROLLOUT: [&str; 36] = [
@@ -110,9 +112,8 @@ pub(crate) enum ConnectionsArg {
                   a deployment does not answer, or the command of a roll-out, of --enqueue or of --done fails."
 )]
 pub(crate) struct DrillArgs {
-    /// The program to test, and its arguments.
-    #[arg(last = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: DrillOptions,
 
     /// Read targets from a file, e.g. drill.toml.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "http", "tcp"], help_heading = "Target")]
@@ -126,35 +127,6 @@ pub(crate) struct DrillArgs {
         help_heading = "Target"
     )]
     pub(crate) target: Vec<String>,
-    /// Base URL of the program, e.g. http://127.0.0.1:{port}/
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "tcp",
-        help_heading = "Target"
-    )]
-    pub(crate) http: Option<String>,
-    /// Address of a TCP program, e.g. 127.0.0.1:{port}
-    #[arg(long, value_name = "ADDRESS", help_heading = "Target")]
-    pub(crate) tcp: Option<String>,
-    /// Use TLS for --tcp; certificates are not verified.
-    #[arg(long, help_heading = "Target")]
-    pub(crate) tls: bool,
-    /// Name in reports.
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "file",
-        help_heading = "Target"
-    )]
-    pub(crate) name: Option<String>,
-    /// Set an environment variable, e.g. PORT={port}
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "Target")]
-    pub(crate) env: Vec<String>,
-
-    /// Working directory of the program and of the commands below.
-    #[arg(long, value_name = "DIR", help_heading = "Target")]
-    pub(crate) cwd: Option<PathBuf>,
 
     /// Test a roll-out: run this shell command, which changes a running deployment, under load at --url.
     #[arg(
@@ -253,138 +225,12 @@ pub(crate) struct DrillArgs {
     #[arg(long, requires = "behind", help_heading = "Balancer")]
     pub(crate) prove_advice: bool,
 
-    /// Ready when it prints a line with TEXT.
-    #[arg(
-        long,
-        value_name = "TEXT",
-        group = "ready",
-        help_heading = "Ready when"
-    )]
-    pub(crate) ready_line: Option<String>,
-    /// Ready when URL returns a status below 400.
-    #[arg(long, value_name = "URL", group = "ready", help_heading = "Ready when")]
-    pub(crate) ready_url: Option<String>,
-    /// Ready when ADDRESS accepts a connection.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        group = "ready",
-        help_heading = "Ready when"
-    )]
-    pub(crate) ready_tcp: Option<String>,
-    /// Ready when it sends READY=1 to NOTIFY_SOCKET.
-    #[arg(long, group = "ready", help_heading = "Ready when")]
-    pub(crate) ready_notify: bool,
-    /// Time limit for getting ready [default: 30s].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Ready when")]
-    pub(crate) ready_within: Option<Duration>,
-
-    /// Stop signal [default: SIGTERM].
-    #[arg(long, value_name = "SIGNAL", help_heading = "Shutdown")]
-    pub(crate) signal: Option<StopSignal>,
-    /// How long the platform waits before SIGKILL [default: 30s].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Shutdown")]
-    pub(crate) grace: Option<Duration>,
-    /// SIGHUP reloads the program: run the checks about it.
-    #[arg(long, help_heading = "Shutdown")]
-    pub(crate) reload: bool,
-    /// The signal at which a new version takes over while the program goes on serving, e.g. SIGUSR2: run the check that
-    /// no client notices it.
-    #[arg(long, value_name = "SIGNAL", help_heading = "Shutdown")]
-    pub(crate) restart_signal: Option<StopSignal>,
-    /// The program takes its listening socket as file descriptor 3 (LISTEN_FDS); without {port} in the command, at every start.
-    #[arg(long, help_heading = "Shutdown")]
-    pub(crate) held_socket: bool,
-
-    /// A slow endpoint, e.g. "/slow?ms={ms}"
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) slow: Option<String>,
-    /// A response that streams for about a second, and ends.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) stream: Option<String>,
-    /// A large response.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) large: Option<String>,
-    /// Server-sent events.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) sse: Option<String>,
-    /// A WebSocket.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) ws: Option<String>,
-    /// An endpoint that takes a body with POST.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) upload: Option<String>,
-    /// The readiness probe: a path or a URL.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) readiness: Option<String>,
-    /// The liveness probe: a path or a URL.
-    #[arg(long, value_name = "PATH", help_heading = "Endpoints")]
-    pub(crate) liveness: Option<String>,
-    /// Header of every request, e.g. "authorization: Bearer x"
-    #[arg(long, value_name = "HEADER", help_heading = "Endpoints")]
-    pub(crate) header: Vec<String>,
-    /// Body of every request.
-    #[arg(long, value_name = "TEXT", help_heading = "Endpoints")]
-    pub(crate) body: Option<String>,
-    /// Method of every request [default: GET, or POST with a body].
-    #[arg(long, value_name = "METHOD", help_heading = "Endpoints")]
-    pub(crate) method: Option<String>,
-
-    /// Must be valid (JSON, TOML or NDJSON) after every exit.
-    #[arg(long, value_name = "FILE", help_heading = "State")]
-    pub(crate) state_file: Option<PathBuf>,
-    /// Must exit with 0 if the state is consistent.
-    #[arg(long, value_name = "COMMAND", help_heading = "State")]
-    pub(crate) state_command: Option<String>,
-    /// Gives the running program work before the stop, and prints one line per item.
-    #[arg(long, value_name = "COMMAND", help_heading = "State")]
-    pub(crate) feed: Option<String>,
-    /// Prints one line per item that the program has stored; lines must survive a restart.
-    #[arg(long, value_name = "COMMAND", help_heading = "State")]
-    pub(crate) ledger: Option<String>,
-
     /// The most important checks, under 30 s.
     #[arg(long, conflicts_with = "full", help_heading = "Checks")]
     pub(crate) quick: bool,
     /// All checks, more repetitions.
     #[arg(long, help_heading = "Checks")]
     pub(crate) full: bool,
-    /// Run only these checks or groups.
-    #[arg(
-        long,
-        value_name = "IDS",
-        value_delimiter = ',',
-        help_heading = "Checks"
-    )]
-    pub(crate) check: Vec<String>,
-    /// Skip these checks or groups.
-    #[arg(
-        long,
-        value_name = "IDS",
-        value_delimiter = ',',
-        help_heading = "Checks"
-    )]
-    pub(crate) skip: Vec<String>,
-    /// Fail if one of these checks or groups is skipped.
-    #[arg(
-        long,
-        value_name = "IDS",
-        value_delimiter = ',',
-        help_heading = "Checks"
-    )]
-    pub(crate) require: Vec<String>,
-    /// Override a limit, e.g. idle-keepalive=5s
-    #[arg(long, value_name = "ID=VALUE", help_heading = "Checks")]
-    pub(crate) threshold: Vec<String>,
-    /// Repeat each check N times.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Checks")]
-    pub(crate) repeat: Option<u32>,
-    /// Reproduce the run that reported this seed.
-    #[arg(long, value_name = "N", help_heading = "Checks")]
-    pub(crate) seed: Option<u64>,
-    /// Concurrent clients [default: 32].
-    #[arg(long, value_name = "N", help_heading = "Checks")]
-    pub(crate) clients: Option<usize>,
     /// List the checks.
     #[arg(long, exclusive = true, help_heading = "Checks")]
     pub(crate) list: bool,
@@ -420,4 +266,19 @@ pub(crate) struct DrillArgs {
     /// Be the process that ends what a drill with this mark has started, once the drill is gone.
     #[arg(long, value_name = "MARK", hide = true, exclusive = true)]
     pub(crate) guard: Option<String>,
+}
+
+impl DrillArgs {
+    /// What the command line says about a drill.
+    pub(super) fn said(&self) -> DrillOptions {
+        let level = match (self.quick, self.full) {
+            (true, _) => Some(Level::Quick),
+            (_, true) => Some(Level::Full),
+            _ => None,
+        };
+        DrillOptions {
+            level,
+            ..self.options.clone()
+        }
+    }
 }

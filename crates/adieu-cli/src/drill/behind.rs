@@ -6,23 +6,18 @@ use adieu_drill::{Behind, Profile};
 
 use super::args::DrillArgs;
 use super::execute::{judged, run_behind};
-use super::options::DrillOptions;
 use super::output as reports;
 use super::rollout::hand_over;
 use crate::output::{self, ExitKind};
 
 /// Replaces the instances of a program behind a balancer, and tells what was lost and why.
 pub(super) fn run(args: &DrillArgs, profile: &str) -> ExitCode {
-    let (name, judged) = (DrillOptions::of(args), judged());
-    let built = name.and_then(|options| {
-        let drill = options.drill().progress(judged.progress());
-        let name = drill.target_name();
-        behind(args, Behind::new(drill, Profile::find(profile)?)).map(|behind| (name, behind))
-    });
-    match built {
-        Ok((name, behind)) => {
-            hand_over(args, &name, |runtime| run_behind(runtime, behind, &judged))
-        }
+    let judged = judged();
+    let drill = args.said().drill().progress(judged.progress());
+    let name = drill.target_name();
+    let profile = Profile::find(profile);
+    match profile.and_then(|profile| behind(args, Behind::new(drill, profile))) {
+        Ok(behind) => hand_over(args, &name, |runtime| run_behind(runtime, behind, &judged)),
         Err(sentence) => {
             output::error(sentence);
             ExitKind::Usage.into()

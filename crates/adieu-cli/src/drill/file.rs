@@ -2,16 +2,13 @@
 //!
 //! `[defaults]` hold for every target; what a `[[target]]` says is stronger, and the command line is strongest.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use adieu::parse_duration;
-use adieu_drill::report::Level;
-use adieu_drill::{Ready, StopSignal, find_check};
-use serde::{Deserialize, Deserializer, de};
+use adieu_drill::find_check;
+use serde::Deserialize;
 use toml::Spanned;
+use toml::de::{DeInteger, DeTable};
 
 use super::options::DrillOptions;
 
@@ -19,123 +16,53 @@ use super::options::DrillOptions;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DrillFile {
     #[serde(default)]
-    target: Vec<Spanned<DrillTable>>,
+    target: Vec<Spanned<DrillOptions>>,
     #[serde(default)]
-    defaults: DrillTable,
+    defaults: DrillOptions,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct DrillTable {
-    name: Option<String>,
-    #[serde(default)]
-    command: Vec<String>,
-    http: Option<Spanned<String>>,
-    tcp: Option<Spanned<String>>,
-    #[serde(default)]
-    tls: bool,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    cwd: Option<PathBuf>,
-    ready_line: Option<Spanned<String>>,
-    ready_url: Option<Spanned<String>>,
-    ready_tcp: Option<Spanned<String>>,
-    ready_notify: Option<Spanned<bool>>,
-    #[serde(default, deserialize_with = "time")]
-    ready_within: Option<Duration>,
-    #[serde(default, deserialize_with = "signal")]
-    signal: Option<StopSignal>,
-    #[serde(default, deserialize_with = "time")]
-    grace: Option<Duration>,
-    #[serde(default)]
-    reload: bool,
-    #[serde(default, deserialize_with = "signal")]
-    restart_signal: Option<StopSignal>,
-    #[serde(default)]
-    held_socket: bool,
-    slow: Option<String>,
-    stream: Option<String>,
-    large: Option<String>,
-    sse: Option<String>,
-    ws: Option<String>,
-    upload: Option<String>,
-    readiness: Option<String>,
-    liveness: Option<String>,
-    #[serde(default)]
-    header: BTreeMap<String, String>,
-    body: Option<String>,
-    method: Option<String>,
-    state_file: Option<PathBuf>,
-    state_command: Option<String>,
-    feed: Option<String>,
-    ledger: Option<String>,
-    level: Option<Level>,
-    #[serde(default)]
-    check: Vec<Spanned<String>>,
-    #[serde(default)]
-    skip: Vec<Spanned<String>>,
-    #[serde(default)]
-    require: Vec<Spanned<String>>,
-    #[serde(default)]
-    threshold: BTreeMap<Spanned<String>, Spanned<Value>>,
-    repeat: Option<Spanned<u32>>,
-    seed: Option<u64>,
-    clients: Option<usize>,
-}
-
-/// A threshold may be written as a number or as text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Value {
-    Number(u64),
-    Text(String),
-}
-
-impl Value {
-    fn text(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Text(text) => text.clone(),
-        }
-    }
-}
-
-impl DrillTable {
-    /// What makes no sense in it, and where it stands.
-    fn mistake(&self) -> Option<(usize, String)> {
-        for id in self.check.iter().chain(&self.skip).chain(&self.require) {
-            if is_group(id.get_ref()) {
-                continue;
-            }
-            if let Err(sentence) = find_check(id.get_ref()) {
+/// What makes no sense in a table, and where it stands.
+fn mistake(table: &DeTable<'_>) -> Option<(usize, String)> {
+    let start = |key: &str| table.get(key).map(|value| value.span().start);
+    for key in ["check", "skip", "require"] {
+        let ids = table.get(key).and_then(|ids| ids.get_ref().as_array());
+        for id in ids.into_iter().flatten() {
+            let name = id.get_ref().as_str().filter(|name| !is_group(name));
+            if let Some(Err(sentence)) = name.map(find_check) {
                 return Some((id.span().start, sentence));
             }
         }
-        for (id, value) in &self.threshold {
-            match find_check(id.get_ref()) {
-                Err(sentence) => return Some((id.span().start, sentence)),
-                Ok(check) => {
-                    if let Err(sentence) = check.threshold(&value.get_ref().text()) {
-                        return Some((value.span().start, sentence));
-                    }
+    }
+    let limits = table
+        .get("threshold")
+        .and_then(|it| it.get_ref().as_table());
+    for (id, value) in limits.into_iter().flatten() {
+        match find_check(id.get_ref()) {
+            Err(sentence) => return Some((id.span().start, sentence)),
+            Ok(check) => {
+                let number = value.get_ref().as_integer().map(DeInteger::as_str);
+                let text = value.get_ref().as_str().or(number).unwrap_or_default();
+                if let Err(sentence) = check.threshold(text) {
+                    return Some((value.span().start, sentence));
                 }
             }
         }
-        if let Some(repeat) = self.repeat.as_ref().filter(|it| *it.get_ref() == 0) {
-            let sentence = "a check that is repeated 0 times says nothing: at least 1";
-            return Some((repeat.span().start, sentence.to_owned()));
-        }
-        let start = |it: &Option<Spanned<String>>| it.as_ref().map(|it| it.span().start);
-        let notify = self.ready_notify.as_ref().filter(|it| *it.get_ref());
-        second(&mut [("http", start(&self.http)), ("tcp", start(&self.tcp))]).or_else(|| {
-            second(&mut [
-                ("ready-line", start(&self.ready_line)),
-                ("ready-url", start(&self.ready_url)),
-                ("ready-tcp", start(&self.ready_tcp)),
-                ("ready-notify", notify.map(|it| it.span().start)),
-            ])
-        })
     }
+    let repeat = table.get("repeat").and_then(|it| it.get_ref().as_integer());
+    if repeat.is_some_and(|it| it.as_str() == "0") {
+        let sentence = "a check that is repeated 0 times says nothing: at least 1";
+        return Some((start("repeat")?, sentence.to_owned()));
+    }
+    let notify = table.get("ready-notify");
+    let notify = notify.filter(|it| it.get_ref().as_bool() == Some(true));
+    second(&mut [("http", start("http")), ("tcp", start("tcp"))]).or_else(|| {
+        second(&mut [
+            ("ready-line", start("ready-line")),
+            ("ready-url", start("ready-url")),
+            ("ready-tcp", start("ready-tcp")),
+            ("ready-notify", notify.map(|it| it.span().start)),
+        ])
+    })
 }
 
 /// Where the second one stands of keys that cannot stand together, and a sentence.
@@ -148,16 +75,6 @@ fn second(keys: &mut [(&str, Option<usize>)]) -> Option<(usize, String)> {
         at,
         format!("`{key}` beside `{first}`: only one of them can be"),
     ))
-}
-
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(from)?;
-    parse_duration(&text).map(Some).map_err(de::Error::custom)
-}
-
-fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StopSignal>, D::Error> {
-    let text = String::deserialize(from)?;
-    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 /// The targets of a file, in order, each with the place where it begins.
@@ -175,27 +92,30 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, DrillOptions)>, String> {
         let column = before.chars().rev().take_while(|it| *it != '\n').count() + 1;
         format!("{shown}:{line}:{column}")
     };
-    let file: DrillFile = toml::from_str(&text).map_err(|error| {
+    let refused = |error: toml::de::Error| {
         let place = error
             .span()
             .map_or_else(|| shown.to_string(), |span| at(span.start));
         format!("{place}: {}", error.message())
-    })?;
+    };
+    let file: DrillFile = toml::from_str(&text).map_err(refused)?;
     if file.target.is_empty() {
         return Err(format!("{shown}: no [[target]] in it"));
     }
-    let targets = file.target.iter().map(Spanned::get_ref);
-    for table in targets.chain([&file.defaults]) {
-        if let Some((offset, sentence)) = table.mistake() {
+    // Read once more for the place of each value.
+    let places = DeTable::parse(&text).map_err(refused)?;
+    let targets = places.get_ref().get("target");
+    let targets = targets.and_then(|it| it.get_ref().as_array());
+    let defaults = places.get_ref().get("defaults");
+    let tables = targets.into_iter().flatten().chain(defaults);
+    for table in tables.filter_map(|it| it.get_ref().as_table()) {
+        if let Some((offset, sentence)) = mistake(table) {
             return Err(format!("{}: {sentence}", at(offset)));
         }
     }
-    let defaults = DrillOptions::from(file.defaults);
     let targets = file.target.into_iter().map(|table| {
         let place = at(table.span().start);
-        let mut options = defaults
-            .clone()
-            .merged_with(&DrillOptions::from(table.into_inner()));
+        let mut options = file.defaults.clone().merged_with(table.get_ref());
         // A file that is checked in means the same wherever it is used from.
         let folder = path.parent().unwrap_or(Path::new(""));
         options.cwd = options.cwd.map(|cwd| folder.join(cwd));
@@ -210,63 +130,12 @@ fn is_group(word: &str) -> bool {
         .any(|group| group.name() == word)
 }
 
-impl From<DrillTable> for DrillOptions {
-    fn from(table: DrillTable) -> Self {
-        let plain = |it: Option<Spanned<String>>| it.map(Spanned::into_inner);
-        let line = plain(table.ready_line).map(Ready::Line);
-        let url = plain(table.ready_url).map(Ready::Url);
-        let tcp = plain(table.ready_tcp).map(Ready::Tcp);
-        let notify = table.ready_notify.is_some_and(Spanned::into_inner);
-        Self {
-            name: table.name,
-            command: table.command,
-            http: plain(table.http),
-            tcp: plain(table.tcp),
-            tls: table.tls,
-            env: table.env.into_iter().collect(),
-            cwd: table.cwd,
-            ready: line.or(url).or(tcp).or(notify.then_some(Ready::Notify)),
-            ready_within: table.ready_within,
-            signal: table.signal,
-            grace: table.grace,
-            reload: table.reload,
-            restart_signal: table.restart_signal,
-            held_socket: table.held_socket,
-            slow: table.slow,
-            stream: table.stream,
-            large: table.large,
-            sse: table.sse,
-            ws: table.ws,
-            upload: table.upload,
-            readiness: table.readiness,
-            liveness: table.liveness,
-            headers: table.header.into_iter().collect(),
-            body: table.body,
-            method: table.method,
-            state_file: table.state_file,
-            state_command: table.state_command,
-            feed: table.feed,
-            ledger: table.ledger,
-            level: table.level,
-            check: table.check.into_iter().map(Spanned::into_inner).collect(),
-            skip: table.skip.into_iter().map(Spanned::into_inner).collect(),
-            require: (table.require.into_iter())
-                .map(Spanned::into_inner)
-                .collect(),
-            threshold: table
-                .threshold
-                .into_iter()
-                .map(|(id, value)| (id.into_inner(), value.get_ref().text()))
-                .collect(),
-            repeat: table.repeat.map(Spanned::into_inner),
-            seed: table.seed,
-            clients: table.clients,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use adieu_drill::report::Level;
+
     use super::*;
 
     fn reading(text: &str) -> Result<Vec<(String, DrillOptions)>, String> {

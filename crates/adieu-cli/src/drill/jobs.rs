@@ -6,7 +6,6 @@ use adieu_drill::Jobs;
 
 use super::args::DrillArgs;
 use super::execute::{judged, run_jobs};
-use super::options::DrillOptions;
 use super::output as reports;
 use super::rollout::hand_over;
 use crate::output::{self, ExitKind};
@@ -14,13 +13,10 @@ use crate::output::{self, ExitKind};
 /// Enqueues jobs, stops the workers, and tells what became of the jobs.
 pub(super) fn run(args: &DrillArgs, count: u64, enqueue: &str, done: &str) -> ExitCode {
     let judged = judged();
-    let built = DrillOptions::of(args).and_then(|options| {
-        let drill = options.drill().progress(judged.progress());
-        let name = drill.target_name();
-        jobs(args, Jobs::new(drill, count, enqueue, done)).map(|jobs| (name, jobs))
-    });
-    match built {
-        Ok((name, jobs)) => hand_over(args, &name, |runtime| run_jobs(runtime, jobs, &judged)),
+    let drill = args.said().drill().progress(judged.progress());
+    let name = drill.target_name();
+    match jobs(args, Jobs::new(drill, count, enqueue, done)) {
+        Ok(jobs) => hand_over(args, &name, |runtime| run_jobs(runtime, jobs, &judged)),
         Err(sentence) => {
             output::error(sentence);
             ExitKind::Usage.into()

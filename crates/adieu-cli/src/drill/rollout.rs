@@ -8,7 +8,6 @@ use tokio::runtime::Runtime;
 
 use super::args::{ConnectionsArg, DrillArgs};
 use super::execute::{NoReport, run_rollout, runtime};
-use super::options::DrillOptions;
 use super::run::ending;
 use super::{github, output as reports};
 use crate::output::{self, ExitKind};
@@ -60,13 +59,13 @@ pub(super) fn hand_over(
 }
 
 fn rollout(args: &DrillArgs, command: &str, url: &str) -> Result<Rollout, String> {
-    let options = DrillOptions::of(args)?;
+    let options = &args.options;
     let mut rollout = Rollout::command(command, url);
     macro_rules! with {
         ($($field:ident),*) => { $(if let Some(value) = &options.$field { rollout = rollout.$field(value.clone()); })* };
     }
     with!(name, cwd, method, body, clients, repeat, seed);
-    for (name, value) in &options.headers {
+    for (name, value) in &options.header {
         rollout = rollout.header(name, value);
     }
     for (id, value) in &options.threshold {

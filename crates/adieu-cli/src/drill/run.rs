@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DrillArgs) -> ExitCode {
 
 /// The drills that were asked for, in order.
 fn targets(args: &DrillArgs) -> Result<Vec<DrillOptions>, String> {
-    let said = DrillOptions::of(args)?;
+    let said = args.said();
     // Each with the place that is to blame if it makes no sense.
     let targets = match &args.file {
         None => vec![(None, said)],
