@@ -6,39 +6,35 @@
 //! has to work without one.
 
 use std::collections::BTreeMap;
+use std::fs;
 
+use serde::Deserialize;
 use spdx::{Expression, Licensee, ParseMode};
 
 use crate::checkout::Checkout;
 use crate::metadata::{self, Package};
 use crate::step::{Failure, Outcome};
 
-/// Licences that a user of the library can live with whatever their own is.
-const ACCEPTED: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    "MPL-2.0",
-    "Unicode-3.0",
-    "Unicode-DFS-2016",
-    "Unlicense",
-    "Zlib",
-];
+/// Has the licences that a user of the library can live with, in the list that cargo-deny reads.
+const SETTINGS: &str = "deny.toml";
+
+#[derive(Deserialize)]
+struct Settings {
+    licenses: Licences,
+}
+
+#[derive(Deserialize)]
+struct Licences {
+    allow: Vec<String>,
+}
 
 /// How cargo names the public registry, by whichever road it is reached.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 pub(crate) fn check(checkout: &Checkout) -> Outcome {
     let packages = metadata::all(checkout)?;
-    let accepted = accepted()?;
+    let settings = fs::read_to_string(checkout.root().join(SETTINGS))?;
+    let accepted = accepted(&settings)?;
     let mut objections = 0;
     for package in &packages {
         for objection in objections_to(package, &accepted) {
@@ -63,11 +59,13 @@ pub(crate) fn check(checkout: &Checkout) -> Outcome {
     })
 }
 
-fn accepted() -> Result<Vec<Licensee>, Failure> {
-    let parse = |name: &&str| {
-        Licensee::parse(name).map_err(|error| Failure::new(format!("ACCEPTED: {name}: {error}")))
+fn accepted(settings: &str) -> Result<Vec<Licensee>, Failure> {
+    let settings: Settings =
+        toml::from_str(settings).map_err(|error| Failure::new(format!("{SETTINGS}: {error}")))?;
+    let parse = |name: &String| {
+        Licensee::parse(name).map_err(|error| Failure::new(format!("{SETTINGS}: {name}: {error}")))
     };
-    ACCEPTED.iter().map(parse).collect()
+    settings.licenses.allow.iter().map(parse).collect()
 }
 
 fn objections_to(package: &Package, accepted: &[Licensee]) -> Vec<String> {
@@ -125,8 +123,14 @@ fn in_several_versions(packages: &[Package]) -> Vec<(&str, Vec<&str>)> {
 mod tests {
     use super::*;
 
+    fn ours() -> Vec<Licensee> {
+        let path = Checkout::here().root().join(SETTINGS);
+        let settings = fs::read_to_string(path).expect(SETTINGS);
+        accepted(&settings).expect("the list is valid")
+    }
+
     fn refused(expression: &str) -> Option<String> {
-        refusal(expression, &accepted().expect("the list is valid"))
+        refusal(expression, &ours())
     }
 
     #[track_caller]
@@ -230,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_package_has_a_licence_and_a_known_source() {
-        let accepted = accepted().expect("the list is valid");
+        let accepted = ours();
         let objections =
             |license, source| objections_to(&package("1.0.0", license, source), &accepted);
         assert!(objections(Some("MIT"), None).is_empty());

@@ -76,6 +76,10 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     Need::debian("tini", "tini", "`adieu run` is tested beside it"),
     Need::debian("dumb-init", "dumb-init", "`adieu run` is tested beside it"),
     Need {
+        else_skipped: Some("the commands of docs/getting-started.md for another language"),
+        ..Need::debian("node", "nodejs", "a server in it is drilled")
+    },
+    Need {
         or: &["chromium-browser", "google-chrome"],
         else_skipped: Some("the tests in a browser"),
         ..Need::debian("chromium", "chromium", "the drill's page is tested in it")

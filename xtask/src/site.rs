@@ -178,6 +178,32 @@ mod tests {
         );
     }
 
+    /// The first line below the heading is a sentence, and neither another heading nor a table nor code.
+    #[test]
+    fn every_page_begins_with_what_it_is_for() {
+        let docs = Checkout::here().root().join("docs");
+        let mut looked_at = 0;
+        for directory in [docs.clone(), docs.join("design")] {
+            for entry in fs::read_dir(directory).expect("the pages") {
+                let path = entry.expect("a page").path();
+                if path.extension().is_none_or(|it| it != "md") {
+                    continue;
+                }
+                let name = path.display();
+                let text = fs::read_to_string(&path).expect("readable");
+                let (heading, rest) = text.split_once("\n\n").unwrap_or_default();
+                assert!(heading.starts_with("# "), "{name} has no heading");
+                let first = rest.chars().next().unwrap_or_default();
+                assert!(
+                    first.is_alphabetic() || matches!(first, '`' | '['),
+                    "{name} does not begin with what it is for"
+                );
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 40, "{looked_at} pages");
+    }
+
     #[test]
     fn the_guide_lists_every_page() {
         let docs = Checkout::here().root().join("docs");

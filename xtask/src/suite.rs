@@ -91,7 +91,7 @@ fn tools(checkout: &Checkout) -> Outcome {
     // Tests that need it skip themselves, and the summary names them.
     if let Err(failure) = Environment::of(checkout).provide(checkout) {
         println!(
-            "missing: a Python with uvicorn, gunicorn and kubernetes-validate: {}",
+            "missing: a Python with fastapi, uvicorn, gunicorn and kubernetes-validate: {}",
             failure.why()
         );
         return Ok(match provided.as_str() {

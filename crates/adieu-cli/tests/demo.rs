@@ -22,7 +22,7 @@ fn err(output: &Output) -> String {
 }
 
 #[test]
-fn the_flagship_passes_and_the_page_is_written() {
+fn the_demo_service_passes_and_the_page_is_written() {
     let directory = TempDir::new().expect("a directory");
     let page = directory.path().join("adieu-demo.html");
     // One of an earlier demo is replaced.
@@ -40,7 +40,7 @@ fn the_flagship_passes_and_the_page_is_written() {
         "in flight",
         "signal ",
         "exit code 0",
-        "PASSED the flagship service",
+        "PASSED the demo service",
     ] {
         assert!(out.contains(expected), "no {expected} in\n{out}");
     }
@@ -53,7 +53,7 @@ fn the_flagship_passes_and_the_page_is_written() {
     let page = fs::read_to_string(page).expect("the page");
     assert!(adieu_drill::render::is_report(&page));
     assert!(
-        page.contains("What flagship says of its stop"),
+        page.contains("What demo says of its stop"),
         "its own report is laid over"
     );
     assert!(

@@ -71,7 +71,7 @@ pub(super) fn drill(checkout: &Checkout, toolchain: &Toolchain, wine: &Wine) -> 
         "--http",
         "http://127.0.0.1:{port}/orders",
     ]);
-    drill.args(["--slow", "/slow?ms={ms}", "--name", "the flagship service"]);
+    drill.args(["--slow", "/slow?ms={ms}", "--name", "the demo service"]);
     drill.args([
         "--", &served, "demo", "--serve", "{port}", "--admin", "{port2}",
     ]);

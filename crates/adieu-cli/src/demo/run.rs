@@ -61,7 +61,7 @@ fn drill(program: &Path) -> Drill {
     let program = program.display().to_string();
     let words = ["demo", "--serve", "{port}", "--admin", "{port2}"].map(str::to_owned);
     Drill::command([program].into_iter().chain(words))
-        .name("the flagship service")
+        .name("the demo service")
         .alone()
         .http("http://127.0.0.1:{port}/orders")
         .slow("/slow?ms={ms}")

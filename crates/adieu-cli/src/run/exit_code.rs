@@ -89,7 +89,7 @@ pub(super) fn conclude(run: &Run, report: &Report, gave_up: Option<Arc<Worker>>)
     if report.problem().is_none() {
         let (usage, adopted) = run.processes.usage();
         let orphans = if adopted == 1 { "orphan" } else { "orphans" };
-        log::info(format_args!("in all {usage}; {adopted} {orphans} reaped"));
+        log::info(format_args!("{usage}; {adopted} {orphans} reaped"));
         let was_cut = matches!(report.exit(), Exit::Cut | Exit::Signal(_));
         if was_cut || run.was_killed() {
             log::text(report.to_string());

@@ -99,7 +99,7 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "user {:.2} s, system {:.2} s, at most {} MB",
+            "CPU {:.2} s user, {:.2} s system; peak RSS {} MB",
             self.user.as_secs_f64(),
             self.system.as_secs_f64(),
             self.peak_kb.div_ceil(1_024)

@@ -177,7 +177,7 @@ impl CommandOptions {
         let asks_own = asks_own.map(Probe::name);
         if let (Ready::Probe, Some(probe)) = (ready, asks_own) {
             return Err(format!(
-                "--ready probe, and {probe} asks a socket of --listen: the queue and the old generation answer it, whatever \
+                "--ready probe, and {probe} asks a socket of --listen: the queue and the old process answer it, whatever \
                  the new one does. Leave out --ready probe: it is then ready when it accepts and the probe is content"
             ));
         }
@@ -321,7 +321,7 @@ fn restarts(args: &RunArgs) -> Result<adieu::Restart, String> {
         && let Some((_, option)) = said.iter().find(|(said, _)| *said)
     {
         return Err(format!(
-            "{option} says how the command is started again: give --restart on-failure or always, too"
+            "{option} has no effect without --restart on-failure or --restart always"
         ));
     }
     let first = args.restart_delay.unwrap_or(Duration::from_millis(100));

@@ -225,7 +225,7 @@ fn check_paths(options: &CommandOptions) -> Result<(), SpawnError> {
     }
     if let Some(probe) = &options.asks_own {
         log::info(format_args!(
-            "{probe} asks a socket of --listen: the old generation answers it, too. That a new one accepts is seen from \
+            "{probe} asks a socket of --listen: the old process answers it, too. That a new one accepts is seen from \
              outside; to see more, probe something of its own"
         ));
     }

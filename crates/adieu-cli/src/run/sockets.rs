@@ -147,7 +147,7 @@ impl Sockets {
             if let Err(error) = port.provide(free, self.serving) {
                 // All generations on one socket: connections that the old one has just accepted are its own affair.
                 log::warn(format_args!(
-                    "{}: no second socket ({error}); the generations share one",
+                    "{}: no second socket ({error}); the old and the new process share one",
                     port.shown
                 ));
                 return 0;
@@ -330,7 +330,7 @@ impl Port {
             && let Err(error) = sys::direct(self.sockets[0].as_fd(), number(set))
         {
             log::warn(format_args!(
-                "{}: connections cannot be directed to the new generation: {error}",
+                "{}: connections cannot be directed to the new process: {error}",
                 self.shown
             ));
         }

@@ -120,7 +120,7 @@ impl Supervisor<'_> {
                     Some((next, ready_by)) => {
                         self.say_ended(&self.current, end);
                         self.worker.withdraw(&self.current);
-                        log::warn("the new generation takes over before it is ready");
+                        log::warn("the new process takes over before it is ready");
                         self.worker.sockets().direct_to(next.set);
                         let old = std::mem::replace(&mut self.current, next);
                         tokio::spawn(clear_up(Arc::clone(self.worker), old));
@@ -148,7 +148,7 @@ impl Supervisor<'_> {
                 Event::Restart if self.next.is_some() => {
                     self.again = true;
                     log::info(
-                        "one more generation follows: something changed since this one was started",
+                        "one more restart follows: something changed since this process was started",
                     );
                 }
                 Event::Restart => self.begin_restart(),
@@ -265,7 +265,7 @@ impl Supervisor<'_> {
         match start(self.worker, Some(&in_use)) {
             Ok(next) => self.next = Some((next, self.worker.ready_by())),
             Err(error) => {
-                log::warn(format_args!("{error}; the old generation stays"));
+                log::warn(format_args!("{error}; the old process stays"));
                 self.worker.tell_ready();
             }
         }
@@ -298,7 +298,7 @@ impl Supervisor<'_> {
     fn give_up(&mut self, why: &str) {
         if let Some((next, _)) = self.next.take() {
             log::warn(format_args!(
-                "the new generation (pid {}) {why}; the old one stays",
+                "the new process (pid {}) {why}; the old one stays",
                 next.pid()
             ));
             let worker = Arc::clone(self.worker);
@@ -463,7 +463,7 @@ async fn retire(worker: Arc<Worker>, old: Generation) {
     relay::rescue(&worker, old.set);
     worker.left(&old);
     log::info(format_args!(
-        "the {} generation (pid {}) {}",
+        "the {} process (pid {}) {}",
         if is_new { "new" } else { "old" },
         old.pid(),
         end.how

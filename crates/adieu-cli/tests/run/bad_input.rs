@@ -230,13 +230,16 @@ fn options_that_would_do_nothing() {
     for (options, words) in [
         (
             &["--restart-limit", "3"][..],
-            "--restart-limit says how the command is started again: give --restart on-failure or always, too",
+            "--restart-limit has no effect without --restart on-failure or --restart always",
         ),
-        (&["--restart-delay", "1s"], "--restart-delay says how"),
-        (&["--restart-window", "1s"], "--restart-window says how"),
+        (&["--restart-delay", "1s"], "--restart-delay has no effect"),
+        (
+            &["--restart-window", "1s"],
+            "--restart-window has no effect",
+        ),
         (
             &["--restart", "never", "--restart-limit", "3"],
-            "--restart-limit says how",
+            "--restart-limit has no effect",
         ),
         (
             &["--ready-timeout", "0s"],

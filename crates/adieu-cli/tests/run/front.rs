@@ -78,7 +78,7 @@ impl Fronted {
     async fn restart(&mut self) {
         let old = self.pid;
         self.begin_restart().await;
-        let gone = format!("the old generation (pid {old})");
+        let gone = format!("the old process (pid {old})");
         self.wrapper.says(&gone).await;
     }
 
@@ -449,7 +449,7 @@ async fn a_restart_waits_for_the_responses() {
     kill(old, Signal::USR1);
     assert_eq!(client.response().await.body, format!("pid {old}"));
     assert_eq!(client.get("/").await.body, format!("pid {}", fronted.pid));
-    let gone = format!("the old generation (pid {old})");
+    let gone = format!("the old process (pid {old})");
     fronted.wrapper.says(&gone).await;
     drop((client, other));
     fronted.stop().await;
@@ -512,7 +512,7 @@ async fn a_broken_new_version_is_not_noticed() {
     fronted.wrapper.signal(Signal::HUP);
     fronted
         .wrapper
-        .says(&format!("the old generation (pid {old})"))
+        .says(&format!("the old process (pid {old})"))
         .await;
     kept.end().await;
     fronted.stop().await;

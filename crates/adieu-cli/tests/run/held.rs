@@ -30,14 +30,14 @@ async fn answers_are_sent_at_once() {
     assert_eq!(wrapper.line("no delay: ").await, "True");
     // Each generation has a socket of its own.
     wrapper.signal(Signal::HUP);
-    wrapper.says("the old generation (pid ").await;
+    wrapper.says("the old process (pid ").await;
     let _second = TcpStream::connect(&address).unwrap();
     assert_eq!(wrapper.line("no delay: ").await, "True");
     wrapper.signal(Signal::TERM);
     wrapper.end().await;
 }
 
-/// The queue, and the old generation, answer a probe of the socket: they are not the new one.
+/// The queue, and the old process, answer a probe of the socket: they are not the new one.
 #[tokio::test]
 async fn a_probe_of_the_socket_is_not_enough() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -61,7 +61,7 @@ async fn a_probe_of_the_socket_is_not_enough() {
     wrapper.says(" ready after ").await;
     std::fs::write(&program, "import time\ntime.sleep(1000)").unwrap();
     wrapper.signal(Signal::HUP);
-    let said = wrapper.says("the new generation (pid ").await;
+    let said = wrapper.says("the new process (pid ").await;
     assert!(said.contains("; the old one stays"), "{said}");
     assert!(state(old).is_some(), "it stays");
     assert!(TcpStream::connect(&probe).is_ok(), "it serves");

@@ -36,7 +36,7 @@ async fn a_zombie_in_the_group_holds_no_restart_up() {
     wrapper.line("pid ").await;
     wrapper.signal(Signal::HUP);
     wrapper.line("pid ").await;
-    let said = wrapper.says("the old generation (pid ").await;
+    let said = wrapper.says("the old process (pid ").await;
     assert!(said.ends_with("ended with exit code 0"), "{said}");
     wrapper.signal(Signal::TERM);
     wrapper.end().await;

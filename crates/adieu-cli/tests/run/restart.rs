@@ -58,7 +58,7 @@ async fn a_command_that_went_away_is_named() {
     wrapper.says(" ready after ").await;
     std::fs::remove_file(&path).unwrap();
     wrapper.signal(Signal::HUP);
-    let said = wrapper.says("the old generation stays").await;
+    let said = wrapper.says("the old process stays").await;
     assert!(said.contains(&no_file), "{said}");
     let first: i32 = first.split(' ').next().unwrap().parse().unwrap();
     assert!(state(first).is_some());
@@ -124,7 +124,7 @@ async fn the_next_generation_takes_over_when_it_is_ready() {
     let second = pid(wrapper.line("pid ").await);
     assert_ne!(first, second);
     wrapper
-        .says(&format!("the old generation (pid {first}) ended"))
+        .says(&format!("the old process (pid {first}) ended"))
         .await;
     assert_eq!((state(first), state(second).is_some()), (None, true));
     wrapper.signal(Signal::TERM);
@@ -163,7 +163,7 @@ async fn an_old_generation_goes_with_all_it_started() {
         let left: i32 = wrapper.line("left ").await.parse().unwrap();
         wrapper.line("pid ").await;
         wrapper.signal(Signal::HUP);
-        let said = wrapper.says("the old generation (pid ").await;
+        let said = wrapper.says("the old process (pid ").await;
         assert!(said.ends_with(how), "{said}");
         assert_eq!(state(left), None, "{how}");
         wrapper.signal(Signal::TERM);
@@ -186,7 +186,7 @@ async fn a_wish_during_a_restart_is_kept() {
     wrapper.signal(Signal::HUP);
     wrapper.line("starting").await;
     wrapper.signal(Signal::HUP);
-    wrapper.says("one more generation follows").await;
+    wrapper.says("one more restart follows").await;
     std::fs::write(&go, "").unwrap();
     for _ in 0..2 {
         wrapper.line("pid ").await;
@@ -196,7 +196,7 @@ async fn a_wish_during_a_restart_is_kept() {
     wrapper.end().await;
 }
 
-/// Also if the old generation dies meanwhile, and the next one takes over before its time.
+/// Also if the old process dies meanwhile, and the next one takes over before its time.
 #[tokio::test]
 async fn a_wish_outlives_the_old_generation() {
     let script = "echo pid $$; exec sleep 1000";
@@ -206,7 +206,7 @@ async fn a_wish_outlives_the_old_generation() {
     wrapper.signal(Signal::HUP);
     let second = wrapper.line("pid ").await;
     wrapper.signal(Signal::HUP);
-    wrapper.says("one more generation follows").await;
+    wrapper.says("one more restart follows").await;
     kill(first, Signal::KILL);
     wrapper.says("takes over before it is ready").await;
     let third = wrapper.line("pid ").await;

@@ -50,9 +50,7 @@ async fn restart(wrapper: &mut Wrapper, mut serving: i32, count: usize) {
         let next = pid_of(&wrapper.line("pid ").await);
         let old = std::mem::replace(&mut serving, next);
         // Gone, and seen off: the next restart begins with one generation.
-        wrapper
-            .says(&format!("the old generation (pid {old})"))
-            .await;
+        wrapper.says(&format!("the old process (pid {old})")).await;
     }
 }
 
@@ -211,7 +209,7 @@ async fn example_web() {
     for _ in 0..iterations(3, 100) {
         wrapper.signal(Signal::HUP);
         assert_eq!(wrapper.line("listening on ").await, address);
-        wrapper.says("the old generation (pid ").await;
+        wrapper.says("the old process (pid ").await;
     }
     nothing_failed(load).await;
     wrapper.signal(Signal::TERM);

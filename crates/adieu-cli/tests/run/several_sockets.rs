@@ -32,7 +32,7 @@ async fn one_that_takes_fewer_sockets_is_not_ready() {
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
     wrapper.says(" ready after ").await;
     wrapper.signal(Signal::HUP);
-    let said = wrapper.says("the new generation (pid ").await;
+    let said = wrapper.says("the new process (pid ").await;
     assert!(said.contains("is not ready after 2s"), "{said}");
     assert!(said.ends_with("the old one stays"), "{said}");
     wrapper.signal(Signal::HUP);

@@ -70,7 +70,7 @@ async fn one_that_is_given_up_may_finish() {
     let (mut wrapper, client, _folder) = with_a_request("3s").await;
     wrapper.says("; the old one stays").await;
     assert_eq!(answer(client), "hello");
-    wrapper.says("the new generation (pid ").await;
+    wrapper.says("the new process (pid ").await;
     wrapper.signal(Signal::TERM);
     let (code, said) = wrapper.code().await;
     assert_eq!(code, 0, "{said}");

@@ -107,9 +107,12 @@ impl OrphanMatcher {
     /// None while several drills share this process: an orphan could come from any of them.
     fn of(alone: bool) -> Option<Self> {
         let drills = *REAPERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let us = rustix::process::getpid().as_raw_nonzero().get();
         (drills == 1).then(|| Self {
-            us: rustix::process::getpid().as_raw_nonzero().get(),
-            our_group: rustix::process::getpgrp().as_raw_nonzero().get(),
+            us,
+            // As PID 1 of a namespace we may be in a group from outside of it, which has the number 0: rustix's call
+            // takes that for impossible.
+            our_group: look_at(us).map_or(0, |it| it.group),
             alone,
         })
     }

@@ -164,6 +164,23 @@ impl App {
     ///
     /// An error or a panic stops the service, unless [`TaskBuilder::report_only`] says otherwise; see
     /// [`App::restarting`] for a task that is started again. When all tasks have ended, the service ends too.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// use std::time::Duration;
+    ///
+    /// app.task("heartbeat", |stop| async move {
+    ///     while stop.sleep(Duration::from_secs(10)).await {
+    ///         println!("still here");
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn task<F, Fut>(&mut self, name: impl Into<Cow<'static, str>>, code: F) -> TaskBuilder<'_>
     where
@@ -300,6 +317,22 @@ impl App {
     ///
     /// It cannot be cancelled; give it a look at [`Stop::is_requested`] now and then. What does not end by
     /// the deadline is abandoned and named.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.blocking("index", |stop| {
+    ///     let mut documents = 1..=1_000_000_u32;
+    ///     while !stop.is_requested() && documents.next().is_some() {
+    ///         // one document, without an await
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn blocking<F, T>(
         &mut self,
@@ -347,6 +380,14 @@ impl App {
     }
 
     /// The routes of the admin port for a router of your own, for those who have one port.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let router: axum::Router = axum::Router::new().route("/", axum::routing::get(async || "hello"));
+    /// let router = router.fallback_service(app.admin_routes());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "admin")]
     #[must_use = "routes answer once they are mounted"]
     pub fn admin_routes(&self) -> crate::admin::AdminRoutes {
@@ -363,6 +404,21 @@ impl App {
     /// Liveness is not touched: starting the process again seldom mends a database.
     ///
     /// When the stop is announced, checks are not asked any more, and what they hold is dropped.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// use tokio::net::TcpStream;
+    ///
+    /// app.check("postgres", || async {
+    ///     TcpStream::connect("127.0.0.1:5432").await.map(drop)
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[cfg(feature = "admin")]
     #[track_caller]
     pub fn check<F, Fut>(
@@ -379,6 +435,19 @@ impl App {
     }
 
     /// Runs when stopping begins, before the drain: tell the load balancer, the service registry.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.on_shutdown("registry", || async {
+    ///     println!("taken out of the service registry");
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn on_shutdown<F, Fut>(
         &mut self,
@@ -400,6 +469,19 @@ impl App {
     }
 
     /// Runs after the drain, while the resources are still open. May start work; the release waits for it.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.on_cleanup("flush", || async {
+    ///     println!("the last batch is written, and the database is still open");
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn on_cleanup<F, Fut>(
         &mut self,
@@ -421,6 +503,19 @@ impl App {
     }
 
     /// Runs at the very end, when everything is closed: flush telemetry here.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.on_exit("telemetry", || async {
+    ///     println!("the last spans are exported");
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn on_exit<F, Fut>(
         &mut self,
@@ -497,12 +592,38 @@ impl App {
     }
 
     /// A [`Stop`] for use in `setup` itself, or to hand to something that is not a task.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let stop = app.stop();
+    /// std::thread::spawn(move || while !stop.is_requested() { std::thread::yield_now() });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[must_use]
     pub fn stop(&self) -> Stop {
         Stop::new(Arc::clone(&self.registrar.core))
     }
 
     /// Asks the service to stop, from anywhere.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// let service = app.shutdown_handle();
+    /// app.task("import", |_stop| async move {
+    ///     service.stop("everything is imported");
+    /// });
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[must_use]
     pub fn shutdown_handle(&self) -> ShutdownHandle {
         ShutdownHandle {
@@ -552,6 +673,18 @@ impl App {
     }
 
     /// Who will stop in which phase with what budget, as registered so far.
+    ///
+    /// ```
+    /// # async fn setup(app: &mut adieu::App) -> adieu::Result {
+    /// app.task("importer", |stop| async move { stop.requested().await });
+    /// println!("{}", app.plan());
+    /// # Ok(())
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(setup).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[must_use]
     pub fn plan(&self) -> Plan {
         self.registrar.core.plan()

@@ -39,6 +39,20 @@ pub fn service(name: impl Into<Arc<str>>) -> Service {
 }
 
 /// A service about to run. Made by [`service`].
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// # async fn setup(_: &mut adieu::App) -> adieu::Result { Ok(()) }
+/// fn main() -> adieu::Report {
+///     adieu::service("orders")
+///         .grace(Duration::from_secs(25)) // also ADIEU_GRACE
+///         .lame_duck(Duration::from_secs(5)) // also ADIEU_LAME_DUCK
+///         .start_timeout(Duration::from_secs(60))
+///         .report_file("/tmp/orders.json") // also ADIEU_REPORT
+///         .run(setup)
+/// }
+/// ```
 #[must_use = "a service does nothing until `run`"]
 pub struct Service {
     pub(super) settings: Settings,

@@ -14,6 +14,23 @@ use crate::util::printable;
 /// The report of a whole life. Returned from `main`, it is the exit code.
 ///
 /// [`Display`](std::fmt::Display) shows it to a person, [`Report::to_json`] to a machine.
+///
+/// ```
+/// use adieu::report::Outcome;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let report = adieu::scope("orders")
+///     .run(async |app| {
+///         app.task("importer", |_stop| async {});
+///         Ok(())
+///     })
+///     .await;
+/// assert_eq!(report.exit_code(), 0);
+/// assert_eq!(report.part("importer").map(|part| part.outcome), Some(Outcome::Finished));
+/// assert!(report.lost().is_empty());
+/// println!("{report}"); // for a person; `to_json` is for a machine
+/// # }
+/// ```
 #[must_use = "a report is the exit code: return it from main, or look at it"]
 #[derive(Clone, Debug)]
 pub struct Report {

@@ -94,6 +94,17 @@ impl Stop {
     /// Completes when the stop is requested; at once if it was already.
     ///
     /// Cancel-safe: dropping it forgets nothing.
+    ///
+    /// ```
+    /// async fn serve(stop: adieu::Stop) {
+    ///     stop.requested().await;
+    ///     println!("no new work from here on");
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", serve); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     pub async fn requested(&self) {
         self.state().requested().await;
     }
@@ -156,6 +167,21 @@ impl Stop {
     }
 
     /// Whether the stop is requested.
+    ///
+    /// ```
+    /// async fn index(stop: adieu::Stop) {
+    ///     for document in 1..=1_000 {
+    ///         if stop.is_requested() {
+    ///             stop.note(format!("stopped before document {document}"));
+    ///             return;
+    ///         }
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", index); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_requested(&self) -> bool {
         // The service's own is known a moment before it is passed on.
@@ -165,6 +191,20 @@ impl Stop {
     /// Sleeps, and wakes at once when stopping. `true` if the whole time passed.
     ///
     /// Cancel-safe: dropping it forgets the time slept.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// async fn heartbeat(stop: adieu::Stop) {
+    ///     while stop.sleep(Duration::from_secs(10)).await {
+    ///         println!("still here");
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", heartbeat); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     pub async fn sleep(&self, duration: Duration) -> bool {
         self.until(tokio::time::sleep(duration)).await.is_some()
     }
@@ -205,6 +245,23 @@ impl Stop {
     ///
     /// The shield holds within the cancel phase's budget. What does not end by then is abandoned and named
     /// in the report. Dropping the returned future lowers the shield.
+    ///
+    /// ```
+    /// # async fn take_from_one_account() {}
+    /// # async fn give_to_the_other() {}
+    /// async fn transfer(stop: adieu::Stop) {
+    ///     stop.requested().await;
+    ///     stop.shield(async {
+    ///         take_from_one_account().await;
+    ///         give_to_the_other().await; // never only the first of the two
+    ///     })
+    ///     .await;
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", transfer); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     pub fn shield<F: Future>(&self, future: F) -> Shield<F> {
         Shield {
             future,
@@ -213,6 +270,18 @@ impl Stop {
     }
 
     /// When work will be cancelled; `None` while no stop was requested.
+    ///
+    /// ```
+    /// async fn finish(stop: adieu::Stop) {
+    ///     stop.requested().await;
+    ///     let left = stop.deadline().map(|end| end - tokio::time::Instant::now());
+    ///     println!("{left:?} for what is in flight");
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", finish); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let deadline = self.core.stop.deadline()?;
@@ -222,6 +291,19 @@ impl Stop {
     /// Starts tracked work. The stop waits for it, cancels it at the deadline, and names it if it must.
     ///
     /// A panic in it stops the service, as a failed task does. Dropping the handle lets the work go on.
+    ///
+    /// ```
+    /// async fn order(stop: adieu::Stop) -> Result<(), adieu::TooLate> {
+    ///     stop.spawn("receipt", async {
+    ///         println!("sent, also if the service stops meanwhile");
+    ///     })?;
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", order); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`TooLate`] once the release of resources has begun: work that would silently never run is refused.
@@ -242,6 +324,18 @@ impl Stop {
     /// Registers a task that runs already, started with `tokio::spawn` or by a library: the stop waits for it, aborts it
     /// at the deadline, and names it then. A panic of it stops the service.
     ///
+    /// ```
+    /// async fn poll(stop: adieu::Stop) -> Result<(), adieu::TooLate> {
+    ///     let updates = tokio::spawn(async { /* of a library */ });
+    ///     stop.register_task("updates", updates)?;
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", poll); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`TooLate`] once the release of resources has begun. The task is aborted.
     #[track_caller]
@@ -261,6 +355,18 @@ impl Stop {
     /// Runs blocking code on the runtime's pool for it, tracked: the stop waits for it and names it when it
     /// does not end. Code that is running cannot be cancelled; it may look at [`Stop::is_requested`].
     ///
+    /// ```
+    /// async fn digest(stop: adieu::Stop) -> adieu::Result {
+    ///     let sum = stop.blocking("sum", || (1..=1_000_u64).sum::<u64>())?.await?;
+    ///     assert_eq!(sum, 500_500);
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", digest); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`TooLate`] once the release of resources has begun.
     #[track_caller]
@@ -277,6 +383,21 @@ impl Stop {
     }
 
     /// A group of tasks that live together: it ends when all have ended, and one failure cancels the others.
+    ///
+    /// ```
+    /// async fn import(stop: adieu::Stop) -> adieu::Result {
+    ///     let mut pages = stop.group::<u32, std::io::Error>();
+    ///     for page in 1..=3 {
+    ///         pages.spawn(format!("page {page}"), async move |_stop| Ok(page * 10))?;
+    ///     }
+    ///     assert_eq!(pages.join().await?, [10, 20, 30]);
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let report = adieu::scope("t").stop_when(async {}).run(async |app| { app.task("t", import); Ok(()) }).await;
+    /// # assert_eq!(report.exit_code(), 0, "{report}");
+    /// # }
+    /// ```
     pub fn group<T, E>(&self) -> Group<T, E>
     where
         T: Send + 'static,
