@@ -325,21 +325,13 @@ where
             }
             let core = Arc::clone(&server.core);
             match tunnel {
-                None => drop(
-                    server
-                        .core
-                        .runtime
-                        .spawn(Tracked::new(core, seat, true, stream)),
-                ),
+                None => drop(Tracked::new(core, seat, true, stream).spawn()),
                 Some(tunnel) => {
                     let stream = async move {
                         stream.await;
                         drop(tunnel);
                     };
-                    server
-                        .core
-                        .runtime
-                        .spawn(Tracked::new(core, seat, true, stream));
+                    Tracked::new(core, seat, true, stream).spawn();
                 }
             }
         }
