@@ -1,7 +1,7 @@
 //! The spans of `tracing` that the library makes, and the span that goes along with work.
 //!
 //! A binary of its own: its subscriber is that of the process.
-#![cfg(all(unix, feature = "schedule"))]
+#![cfg(all(feature = "axum", feature = "schedule", unix))]
 
 use std::collections::BTreeMap;
 use std::fmt;
