@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkout::Checkout;
 use crate::packages::{self, FOR_TESTS, Need};
 use crate::step::Failure;
-use crate::{command, drills};
+use crate::{adoption, command, drills};
 
 const HELP: &str = "\
 What the library costs, beside what its peers cost.
@@ -35,6 +35,7 @@ names; all that need no tool if none is given:
   load       requests a second of the drill's load client; needs wrk
   run        `adieu run` until its command runs, and its memory; needs tini and dumb-init
   cloak      what servers of others lose at a stop, hidden first or not; fetches them as `cargo xtask drills` does
+  adoption   crates and build time that `adieu::serve` adds to a plain axum program; builds both from nothing
   drain      what a stop costs the clients of our example-web and of five other servers; needs python3
 
 options:
@@ -66,6 +67,7 @@ const WITH_TOOLS: &[&str] = &[
     COUNT,
     "load",
     RUN,
+    ADOPTION,
     CLOAK,
     DRAIN,
     "queue",
@@ -77,6 +79,8 @@ const ENGINES: &[&str] = &["queue", "store", "schedules"];
 const RUN: &str = "run";
 const CLOAK: &str = "cloak";
 const DRAIN: &str = "drain";
+/// Measured here: what it measures are builds.
+const ADOPTION: &str = "adoption";
 
 const FOR_RUN: &[Need] = &[
     Need::debian("tini", "tini", "`adieu run` is measured beside it"),
@@ -97,19 +101,30 @@ struct Wish<'a> {
     help: bool,
 }
 
+impl Wish<'_> {
+    /// Of what is measured here.
+    fn rounds(&self) -> usize {
+        let mut words = self
+            .passed_on
+            .iter()
+            .skip_while(|word| **word != "--rounds");
+        words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(1)
+    }
+}
+
 /// A line that a program has printed.
 #[derive(Debug, Deserialize, Serialize)]
-struct Finding {
-    bench: String,
-    case: String,
-    unit: String,
-    ours: f64,
-    against: Option<String>,
-    peer: Option<f64>,
-    figure: f64,
-    kind: String,
-    bar: Option<f64>,
-    holds: Option<bool>,
+pub(crate) struct Finding {
+    pub(crate) bench: String,
+    pub(crate) case: String,
+    pub(crate) unit: String,
+    pub(crate) ours: f64,
+    pub(crate) against: Option<String>,
+    pub(crate) peer: Option<f64>,
+    pub(crate) figure: f64,
+    pub(crate) kind: String,
+    pub(crate) bar: Option<f64>,
+    pub(crate) holds: Option<bool>,
 }
 
 pub(crate) fn run(words: &[&str]) -> ExitCode {
@@ -161,19 +176,28 @@ fn measure(checkout: &Checkout, wish: &Wish<'_>) -> Result<bool, Failure> {
     if wish.names.iter().any(|name| ENGINES.contains(name)) {
         build.extend(["--features", "engines"]);
     }
-    let built = command::ask(
-        checkout
-            .cargo(build)
-            .arg("--message-format=json-render-diagnostics"),
-    )?;
+    let built = if wish.names.iter().all(|name| *name == ADOPTION) {
+        Vec::new()
+    } else {
+        command::ask(
+            checkout
+                .cargo(build)
+                .arg("--message-format=json-render-diagnostics"),
+        )?
+    };
     let mut findings = Vec::new();
     let mut all_ran = true;
     for name in &wish.names {
         if !wish.json {
             println!("{name} …");
         }
-        let program = executable(&built, &format!("bench-{name}"))?;
-        match ask(checkout, wish, name, program) {
+        let found = if *name == ADOPTION {
+            adoption::measure(checkout, wish.rounds())
+        } else {
+            let program = executable(&built, &format!("bench-{name}"))?;
+            ask(checkout, wish, name, program)
+        };
+        match found {
             Ok(found) => findings.extend(found),
             // What the others found is not lost with it.
             Err(failure) => {
@@ -278,7 +302,7 @@ fn table(findings: &[Finding]) -> String {
 
 fn row(finding: &Finding) -> [String; 8] {
     let number = |value: f64| match finding.unit.as_str() {
-        "ns" | "us" if value < 100.0 => format!("{value:.1}"),
+        "ns" | "us" | "s" if value < 100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     };
     let unit = match finding.unit.as_str() {

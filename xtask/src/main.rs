@@ -3,6 +3,7 @@
 //! A chore is a module with a `run(words)` that takes the words after its name and gives the exit
 //! code: 0 when all is well, 1 when something was found, 2 when the words make no sense.
 
+mod adoption;
 mod advisories;
 #[cfg(test)]
 mod architecture;

@@ -66,6 +66,17 @@ pub(crate) fn interleavings(checkout: &Checkout) -> Outcome {
     conclude(overheard, cargo_closing)
 }
 
+/// Built apart, because tokio has names for its tasks only with `--cfg tokio_unstable`.
+pub(crate) fn task_names(checkout: &Checkout) -> Outcome {
+    let mut words = vec!["test", "--package", "adieu", "--test", "task_names"];
+    words.extend(["--target-dir", "target/unstable"]);
+    words.extend(color(&io::stdout()));
+    let mut test = checkout.cargo(words);
+    test.env("RUSTFLAGS", "--cfg tokio_unstable");
+    let overheard = command::overhear(&mut test, Stream::Stdout)?;
+    conclude(overheard, cargo_closing)
+}
+
 /// Tests of another target, through the cargo that was made for it.
 pub(crate) fn others(cargo: &mut Command) -> Outcome {
     let overheard = command::overhear(cargo, Stream::Stdout)?;

@@ -25,6 +25,7 @@ Steps, in order:
   tests           cargo nextest if it is installed, else cargo test; skipped tests are counted and named
   as shipped      the library's tests with the features that programs choose, without `testing`
   loom            the hand-made atomics in every interleaving of their threads
+  task names      tokio-console shows the names of tasks, in a build with `--cfg tokio_unstable`
   doc tests       the examples in the documentation
   documentation   rustdoc, any warning is an error
   features        every package without its features, and with each one alone
@@ -53,6 +54,7 @@ const STEPS: &[Step] = &[
     Step::quick("tests", runner::tests),
     Step::thorough("as shipped", shipped::tests),
     Step::thorough("loom", runner::interleavings),
+    Step::thorough("task names", runner::task_names),
     Step::thorough("doc tests", runner::doc_tests),
     Step::thorough("documentation", documentation),
     Step::thorough("features", features::check),

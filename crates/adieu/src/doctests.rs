@@ -21,7 +21,7 @@ pages! {
     Handoff = "handoff.md";
     #[cfg(feature = "schedule")]
     Schedules = "schedules.md";
-    #[cfg(feature = "otel")]
+    #[cfg(all(feature = "otel", feature = "axum"))]
     Telemetry = "telemetry.md";
     #[cfg(feature = "admin")]
     Health = "health.md";

@@ -1,5 +1,5 @@
 //! What the clients of requests hear that are still in flight at the end of the drain.
-#![cfg(all(feature = "axum", unix))]
+#![cfg(all(feature = "axum", feature = "http2", unix))]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! gRPC on the same part as everything else: a stream of the server in flight at the stop is delivered whole,
 //! with its status.
-#![cfg(all(feature = "axum", unix))]
+#![cfg(all(feature = "axum", feature = "http2", unix))]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

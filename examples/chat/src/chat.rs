@@ -41,6 +41,7 @@ pub(crate) fn run() -> adieu::Report {
         .log_internal_errors(false)
         .init();
     adieu::service("chat")
+        .handoff()
         .on_notice(|notice| {
             if let Notice::TookOver { pid } = notice {
                 say(&format!("took over from {pid}"));

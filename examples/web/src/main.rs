@@ -65,8 +65,11 @@ fn main() -> adieu::Report {
         service = service.report_file(path);
     }
     #[cfg(unix)]
-    if let Some(timeout) = options.handoff_timeout {
-        service = service.handoff_timeout(timeout);
+    {
+        service = service.handoff();
+        if let Some(timeout) = options.handoff_timeout {
+            service = service.handoff_timeout(timeout);
+        }
     }
     service.run(async move |app: &mut adieu::App| {
         if let Some(address) = options.admin {

@@ -54,6 +54,10 @@ fn main() -> adieu::Report {
     if let Some(grace) = flags.grace {
         service = service.grace(grace);
     }
+    #[cfg(unix)]
+    {
+        service = service.handoff();
+    }
     service.run(async |app: &mut App| setup(app, flags).await)
 }
 

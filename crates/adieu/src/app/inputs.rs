@@ -204,7 +204,7 @@ impl App {
         crate::net::TcpBuilder::new(&mut self.registrar, listener, handler)
     }
 
-    /// Serves HTTP/1.1 and HTTP/2 with an axum `Router`, any other tower service, or what makes a service for each
+    /// Serves HTTP/1.1, and with the feature `http2` HTTP/2, with an axum `Router`, any other tower service, or what makes a service for each
     /// connection; see [`HttpService`](crate::http::HttpService).
     ///
     /// Every request carries its [`Peer`](crate::http::Peer), and handlers find the [`Stop`](crate::Stop) of the service with

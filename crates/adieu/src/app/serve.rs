@@ -30,7 +30,7 @@ use crate::util::duration;
 /// The name of the server in log and report.
 const PART: &str = "http";
 
-/// Serves HTTP/1.1 and HTTP/2 on this listener until SIGTERM or SIGINT comes, and then drains without losing a request:
+/// Serves HTTP/1.1, and HTTP/2 with the feature `http2`, until SIGTERM or SIGINT comes, and then drains without losing a request:
 /// `axum::serve` with the stop of a [`service`](crate::service()).
 ///
 /// It takes what `axum::serve` takes: a `Router`, what `into_make_service()` and
@@ -154,7 +154,8 @@ impl Serve {
         self
     }
 
-    /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered.
+    /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered with the feature
+    /// `http2`.
     #[cfg(feature = "tls")]
     pub fn tls(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls_config(TlsConfig::files(certificate, key))

@@ -182,8 +182,8 @@ impl Service {
         self
     }
 
-    /// What SIGUSR2 starts to take over from this process. Left out, it is the command that started this one, looked
-    /// up anew, so that a new version in its place is what runs next.
+    /// Lets SIGUSR2 start a process that takes over from this one: the command that started this one, looked up anew, so
+    /// that a new version in its place is what runs next. Left out, SIGUSR2 is refused and logged.
     ///
     /// The new process is given every listener and runs its `setup` as always; [`App::listen`](crate::App::listen)
     /// takes the listener of its name. When its `setup` has returned and its checks pass, it begins to accept, and
@@ -193,12 +193,23 @@ impl Service {
     ///
     /// ```no_run
     /// # async fn setup(_: &mut adieu::App) -> adieu::Result { Ok(()) }
-    /// use std::process::Command;
-    ///
-    /// adieu::service("orders").handoff(|| Command::new("/opt/orders/current/bin/orders")).run(setup);
+    /// adieu::service("orders").handoff().run(setup);
     /// ```
     #[cfg(all(unix, feature = "net"))]
-    pub fn handoff(
+    pub fn handoff(self) -> Self {
+        self.handoff_command(crate::handoff::own_command())
+    }
+
+    /// As [`handoff`](Self::handoff), with another command.
+    ///
+    /// ```no_run
+    /// # async fn setup(_: &mut adieu::App) -> adieu::Result { Ok(()) }
+    /// use std::process::Command;
+    ///
+    /// adieu::service("orders").handoff_command(|| Command::new("/opt/orders/current/bin/orders")).run(setup);
+    /// ```
+    #[cfg(all(unix, feature = "net"))]
+    pub fn handoff_command(
         mut self,
         command: impl FnMut() -> std::process::Command + Send + 'static,
     ) -> Self {
@@ -352,12 +363,10 @@ impl Prepared {
         let listening = self.signals.deliver_to(&started.core, then);
         #[cfg(all(unix, feature = "net"))]
         {
-            let command = self.service.command;
-            let command = command.unwrap_or_else(crate::handoff::own_command);
-            started
-                .core
-                .handoff()
-                .configure(command, self.service.patience);
+            if let Some(command) = self.service.command {
+                let handoff = started.core.handoff();
+                handoff.configure(command, self.service.patience);
+            }
         }
         Ok((started, listening))
     }

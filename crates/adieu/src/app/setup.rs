@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use adieu_lifecycle::{Cause, End, Event, Role};
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::error::{BoxError, Error, ErrorKind, Failure};
@@ -72,7 +73,9 @@ pub(crate) async fn run<F>(
     });
     let mut app = App::new(Arc::clone(core), Arc::clone(ledger));
     let result = {
-        let work = core.setup.wrap(async { setup(&mut app).await });
+        let span = tracing::info_span!(target: "adieu", "setup", service = &*core.name);
+        let work = async { setup(&mut app).await }.instrument(span);
+        let work = core.setup.wrap(work);
         let work = Monitored::new(core.poll_id_of(None), work);
         observed(core, work).await
     };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use adieu_core::{Winner, race};
 use adieu_lifecycle::{ComponentId, End, Event};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::{BoxFuture, ComponentHandle};
 use crate::error::{BoxError, Error, ErrorKind, Failure};
@@ -142,7 +143,9 @@ pub(crate) async fn start<C: Component>(
         id,
         end: Some(End::Done),
     };
-    let started = Monitored::new(core.poll_id_of(Some(id)), component.start(&stop)).await;
+    let span = tracing::info_span!(target: "adieu", "start", part = &*name, kind = %kind);
+    let starts = component.start(&stop).instrument(span);
+    let started = Monitored::new(core.poll_id_of(Some(id)), starts).await;
     let error = match started {
         Ok(Ok(())) => None,
         Ok(Err(cause)) => Some(Error::new(ErrorKind::Start { name, cause })),

@@ -20,6 +20,7 @@ use crate::tracking::monitored::Monitored;
 use crate::util::duration::FOREVER;
 use crate::util::printable;
 use crate::util::retry::{Advice, Backoff};
+use crate::util::spans::TaskSpan;
 
 type Close<T> = Box<dyn FnOnce(T) -> BoxFuture<Result<(), BoxError>> + Send>;
 
@@ -225,6 +226,7 @@ pin_project! {
         core: &'app Arc<ServiceShared>,
         unregistered: Option<Unregistered>,
         close: Option<Close<T>>,
+        span: TaskSpan,
         // Dropped before it is said that the opening was given up.
         #[pin]
         open: Monitored<F>,
@@ -265,13 +267,15 @@ where
                 over: false,
             });
             this.open.as_mut().identify(core.poll_id_of(Some(id)));
+            let name = name_of(core, id);
+            *this.span = TaskSpan::of(tracing::info_span!(target: "adieu", "open", part = &*name));
             let timer = this
                 .open_timeout
                 .map(|most| tokio::time::sleep(most.min(FOREVER)));
             this.timer.set(timer);
         }
         // `None` if its time is over.
-        let opened = match this.open.poll(cx) {
+        let opened = match this.span.in_scope(|| this.open.poll(cx)) {
             Poll::Ready(opened) => Some(opened),
             Poll::Pending => {
                 let Some(timer) = this.timer.as_pin_mut() else {
@@ -284,6 +288,7 @@ where
         let Some(mut opening) = this.opening.take() else {
             return Poll::Pending;
         };
+        drop(std::mem::take(this.span));
         opening.over = true;
         let (id, name) = (opening.id, name_of(core, opening.id));
         let error = match opened {
@@ -343,6 +348,7 @@ where
     fn into_future(self) -> Self::IntoFuture {
         OpenResource {
             core: self.core,
+            span: TaskSpan::default(),
             unregistered: Some(Unregistered {
                 name: self.name,
                 place: self.place,

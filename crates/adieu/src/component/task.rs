@@ -20,6 +20,7 @@ use crate::runtime::stop::Stop;
 use crate::runtime::supervise::{self, OnFailure, Restart};
 use crate::runtime::tracked::Tracked;
 use crate::tracking::task_registry::WorkKind;
+use crate::util::spans::TaskSpan;
 
 /// A task about to start: it does at the end of the statement that makes it.
 ///
@@ -205,9 +206,26 @@ pub(crate) fn launch(
                 owner.with_part(id, |part| part.was_cut = true);
             }
         };
-        core.runtime
-            .spawn(Tracked::new(Arc::clone(core), slot, false, work));
+        Tracked::new(Arc::clone(core), slot, false, work)
+            .in_span(component_span(core, id))
+            .spawn();
     }
+}
+
+/// The span of a component's whole life, with a target of its own: it lasts as long as the service, and a trace of that
+/// length is not for every collector. It begins a trace, because what registered it is over long before.
+fn component_span(core: &ServiceShared, id: ComponentId) -> TaskSpan {
+    // Out of the lock: the subscriber is the program's.
+    let Some((name, kind)) = core.with_part(id, |part| (Arc::clone(&part.name), part.kind)) else {
+        return TaskSpan::default();
+    };
+    TaskSpan::of(tracing::info_span!(
+        target: "adieu::component",
+        parent: None,
+        "component",
+        part = &*name,
+        kind = %kind
+    ))
 }
 
 /// Blocking code about to start: it does at the end of the statement that makes it.
@@ -274,7 +292,8 @@ impl<'app> BlockingBuilder<'app> {
             code,
         );
         // Too late means that `setup` outlived the drain; the part then has its outcome from the machine.
-        let _ = spawn::blocking(&core, self.name.clone(), self.place, Some(id), work);
+        let (name, span) = (self.name.clone(), component_span(&core, id));
+        let _ = spawn::blocking(&core, name, self.place, Some(id), span, work);
         Ok(ComponentHandle::of(&core, id, kind))
     }
 }

@@ -148,6 +148,12 @@ impl HandOff {
         *self.command.lock().unwrap_or_else(PoisonError::into_inner) = Some((command, timeout));
     }
 
+    /// Whether the service asked for it.
+    fn is_configured(&self) -> bool {
+        let command = self.command.lock().unwrap_or_else(PoisonError::into_inner);
+        command.is_some()
+    }
+
     fn state(&self) -> MutexGuard<'_, HandoffState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,6 +226,8 @@ impl ServiceShared {
             Err("the service is stopping")
         } else if !self.running.is_open() {
             Err("the service is still starting")
+        } else if !self.handoff().is_configured() {
+            Err("the service does not ask for it; `Service::handoff` turns it on")
         } else if std::process::id() == 1 {
             Err(
                 "PID 1 cannot be replaced, because the container ends with it; start the service with `adieu run`",

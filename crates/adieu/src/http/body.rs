@@ -128,11 +128,13 @@ impl Drop for RequestGuard {
 }
 
 /// The hold of a tunnel on its request.
+#[cfg(feature = "http2")]
 pub(super) struct TunnelGuard {
     shared: Arc<ConnShared>,
     hold: Option<RequestGuard>,
 }
 
+#[cfg(feature = "http2")]
 impl TunnelGuard {
     /// `None` if the request has ended.
     pub(super) fn new(shared: Arc<ConnShared>, id: u64) -> Option<Self> {
@@ -144,6 +146,7 @@ impl TunnelGuard {
     }
 }
 
+#[cfg(feature = "http2")]
 impl Drop for TunnelGuard {
     fn drop(&mut self) {
         self.shared.end_tunnel();

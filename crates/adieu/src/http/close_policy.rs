@@ -333,6 +333,7 @@ impl ConnCounters {
     }
 
     /// One more stream is a tunnel, or one less. One at a time.
+    #[cfg(any(test, feature = "http2"))]
     pub(super) fn tunnels(&self, begins: bool) {
         count(&self.tunnels, begins);
     }

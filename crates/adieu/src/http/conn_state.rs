@@ -195,11 +195,13 @@ impl ConnShared {
     }
 
     /// The request that began last.
+    #[cfg(feature = "http2")]
     pub(super) fn last_request(&self) -> Option<u64> {
         self.in_flight().next.checked_sub(1)
     }
 
     /// A request has a task of its own.
+    #[cfg(feature = "http2")]
     pub(super) fn runs_in(&self, id: u64, task: u64) {
         let mut in_flight = self.in_flight();
         if let Some(index) = in_flight.find(id) {
@@ -208,6 +210,7 @@ impl ConnShared {
     }
 
     /// The stream of a request in flight is a tunnel now, and has a hold on it.
+    #[cfg(feature = "http2")]
     pub(super) fn begin_tunnel(&self, id: u64) -> bool {
         let mut in_flight = self.in_flight();
         let Some(index) = in_flight.find(id) else {
@@ -219,6 +222,7 @@ impl ConnShared {
     }
 
     /// The stream is over, or its handler has let go of it.
+    #[cfg(feature = "http2")]
     pub(super) fn end_tunnel(&self) {
         let _one_at_a_time = self.in_flight();
         self.counters.tunnels(false);

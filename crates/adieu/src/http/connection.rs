@@ -10,26 +10,22 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
-use super::body::{RequestBody, TunnelGuard};
+use super::body::RequestBody;
 use super::close_policy::{CloseAction, ConnState, Protocol};
 use super::conn_state::{ConnShared, now_ms};
 use super::io::ConnIo;
-use super::limits::Limits;
 use super::service::RequestService;
 #[cfg(feature = "websocket")]
 use super::ws_handler;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
 use crate::net::{ConnectionSnapshot, Handshake, Kind, SharedSocket, Stream, Turn};
-use crate::runtime::spawn;
-use crate::runtime::tracked::Tracked;
-use crate::tracking::task_registry::WorkKind;
 
 /// What a client that speaks HTTP/2 without being asked begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -150,23 +146,21 @@ async fn run_protocol<S, B, F>(
     if http2 {
         io.speaks_http2();
     }
-    let io = TokioIo::new(io);
     if http2 {
         shared.counters.enter(Protocol::Http2, now_ms());
-        let mut builder =
-            hyper::server::conn::http2::Builder::new(Tracker::new(Arc::clone(&shared)));
-        set_http2(&mut builder, &shared.limits);
-        let conn = builder.serve_connection(io, desk);
-        let mut told = false;
-        // Until then the client has only been told to go elsewhere, and whatever it still sends is served. Then hyper
-        // says it once more, and a round trip later which stream was the last.
-        let turn = |conn: Pin<&mut hyper::server::conn::http2::Connection<_, _, _>>| {
-            if shared.should_refuse_streams() && !std::mem::replace(&mut told, true) {
-                conn.graceful_shutdown();
-            }
-        };
-        driver.drive(pin!(conn), turn).await;
+        #[cfg(feature = "http2")]
+        super::http2::serve(&mut driver, &shared, io, desk).await;
+        // Only a TLS configuration that offers what it is not built for comes here.
+        #[cfg(not(feature = "http2"))]
+        shared.server.core.log_deferred(|| {
+            tracing::error!(
+                target: "adieu",
+                "a client was closed: the TLS configuration offers HTTP/2, and this program was built without adieu's \
+                 feature `http2`"
+            );
+        });
     } else {
+        let io = TokioIo::new(io);
         shared.counters.enter(Protocol::Http1, now_ms());
         let mut builder = hyper::server::conn::http1::Builder::new();
         if shared.limits.head_fields != HYPER_HEAD_FIELDS {
@@ -219,24 +213,6 @@ async fn run_protocol<S, B, F>(
     }
 }
 
-/// The settings of HTTP/2, within what the protocol allows.
-fn set_http2(builder: &mut hyper::server::conn::http2::Builder<Tracker>, limits: &Limits) {
-    /// 65,535 bytes is where every connection begins, and 2³¹ − 1 the largest window there is.
-    const WINDOWS: (u32, u32) = (0xffff, 0x7fff_ffff);
-    let pings = limits.http2_ping_interval;
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.http2_streams)
-        .max_header_list_size(limits.http2_head_size)
-        .initial_stream_window_size(limits.http2_stream_window.clamp(1, WINDOWS.1))
-        .initial_connection_window_size(limits.http2_connection_window.clamp(WINDOWS.0, WINDOWS.1))
-        .keep_alive_interval((pings < Duration::MAX).then_some(pings.min(MAX_TIMER)))
-        .keep_alive_timeout(limits.http2_ping_timeout.min(MAX_TIMER));
-    if limits.http2_extended_connect {
-        builder.enable_connect_protocol();
-    }
-}
-
 /// Offers a connection to the new process. `None` if it is that one's now; else it is this one's, as before, and is served
 /// to its end.
 ///
@@ -273,79 +249,6 @@ impl Drop for ReleasedOnDrop {
     }
 }
 
-/// Runs the futures of HTTP/2 streams as tracked work.
-struct Tracker {
-    shared: Arc<ConnShared>,
-    /// The request of the stream that has this copy.
-    request: Option<u64>,
-}
-
-impl Tracker {
-    const fn new(shared: Arc<ConnShared>) -> Self {
-        Self {
-            shared,
-            request: None,
-        }
-    }
-}
-
-/// The protocol makes a copy for each stream, right after it has called the service with the stream's request.
-impl Clone for Tracker {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            request: self.shared.last_request(),
-        }
-    }
-}
-
-impl<F> hyper::rt::Executor<F> for Tracker
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        let server = &self.shared.server;
-        // What a stream wants to be run, and not the connection, is its tunnel: the response has been given, and the handler
-        // has the stream.
-        let tunnel = self
-            .request
-            .and_then(|request| TunnelGuard::new(Arc::clone(&self.shared), request));
-        let seat = spawn::register(
-            &server.core,
-            "stream".into(),
-            server.place,
-            WorkKind::Connection,
-            None,
-        );
-        if let Ok(seat) = seat {
-            // The protocol calls the service and spawns what that gives, one request after the other.
-            if let Some(request) = self.request.or_else(|| self.shared.last_request()) {
-                self.shared.runs_in(request, server.core.tasks.id(seat));
-            }
-            let core = Arc::clone(&server.core);
-            match tunnel {
-                None => drop(
-                    server
-                        .core
-                        .runtime
-                        .spawn(Tracked::new(core, seat, true, stream)),
-                ),
-                Some(tunnel) => {
-                    let stream = async move {
-                        stream.await;
-                        drop(tunnel);
-                    };
-                    server
-                        .core
-                        .runtime
-                        .spawn(Tracked::new(core, seat, true, stream));
-                }
-            }
-        }
-    }
-}
-
 /// Which protocol the client speaks, `None` if it is gone or the close has begun. Nothing read is lost.
 ///
 /// Dropped half-way, what was read is in `seen`, which has to be empty before.
@@ -357,7 +260,7 @@ async fn detect_http2(io: &mut ConnIo, seen: &mut Vec<u8>) -> io::Result<Option<
         seen.extend_from_slice(&room[count..count + more]);
         let http2 = match PREFACE.strip_prefix(&seen[..]) {
             _ if more == 0 && seen.is_empty() => return Ok(None),
-            Some([]) => true,
+            Some([]) => cfg!(feature = "http2"),
             Some(_) if more > 0 => continue,
             _ => false,
         };
@@ -389,7 +292,7 @@ const EXTENSION: Duration = Duration::from_millis(250);
 /// How often.
 const MAX_EXTENSIONS: u32 = 4;
 /// Looking again then is as good as never.
-const MAX_TIMER: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const MAX_TIMER: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl ConnDriver {
     const fn new(shared: Arc<ConnShared>) -> Self {

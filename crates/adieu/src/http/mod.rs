@@ -8,6 +8,7 @@
 // |---|---|
 // | `server` | the builder, and the start of the accept loop |
 // | `connection` | one connection from its accept to its end, and the driver that applies the close policy to it |
+// | `http2` | such a connection, of HTTP/2 |
 // | `conn_state` | what the tasks of one connection share: counters, requests in flight, the socket, wakers |
 // | `close_policy` | what is to be done with a connection at a moment; pure |
 // | `lifetime` | how old a connection may become, and how many requests it may have; pure |
@@ -32,13 +33,15 @@ mod extensions;
 mod extract;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-#[cfg(test)]
+#[cfg(all(test, feature = "http2"))]
 mod goaway_tests;
 #[cfg(feature = "tonic")]
 mod grpc_health;
 mod grpc_timeout;
 mod h1_scanner;
 mod h2_frames;
+#[cfg(feature = "http2")]
+mod http2;
 mod io;
 mod lifetime;
 mod limits;

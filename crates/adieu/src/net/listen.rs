@@ -71,7 +71,8 @@ impl Listen {
         self
     }
 
-    /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered.
+    /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered with the feature
+    /// `http2`.
     #[cfg(feature = "tls")]
     pub fn tls(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls_config(TlsConfig::files(certificate, key))

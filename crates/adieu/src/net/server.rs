@@ -373,9 +373,7 @@ impl Server {
                 work.await;
                 drop(guard);
             };
-            self.core
-                .runtime
-                .spawn(Tracked::new(Arc::clone(&self.core), slot, true, work));
+            Tracked::new(Arc::clone(&self.core), slot, true, work).spawn();
         }
     }
 

@@ -67,7 +67,8 @@ impl TlsConfig {
         })))
     }
 
-    /// The certificate chain and the key in these PEM files, read anew at every reload. HTTP/2 is offered.
+    /// The certificate chain and the key in these PEM files, read anew at every reload. HTTP/2 is offered with the feature
+    /// `http2`.
     #[must_use]
     pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self(TlsSource::Files {
@@ -161,6 +162,9 @@ fn read_files(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<Arc<Ser
             }
             error => failed(key, error.into()),
         })?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = match cfg!(feature = "http2") {
+        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        false => vec![b"http/1.1".to_vec()],
+    };
     Ok(Arc::new(config))
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use adieu_lifecycle::ComponentId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{Instrument, Span};
 
 use super::leases::{DeliveryGuard, LeaseAction, LeaseTable};
 use super::retry_policy::{RetryPolicy, Settlement};
@@ -375,7 +376,17 @@ impl<Q: Queue> Consumer<Q> {
 
     async fn run_handler(&self, job: Job) -> Option<(Advice, Failure)> {
         let limit = self.context.config.job_limit;
-        let work = CatchUnwind::new(async { (self.handler)(job).await });
+        // Each job begins a trace of its own: that of the consumer lasts as long as the service.
+        let span = tracing::info_span!(
+            target: "adieu",
+            parent: None,
+            "job",
+            part = &*self.context.name,
+            job = job.id,
+            attempt = job.attempt
+        );
+        span.follows_from(Span::current());
+        let work = CatchUnwind::new(async { (self.handler)(job).await }.instrument(span));
         match timeout(limit, work).await {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(error))) => Some((Advice::of(&error), Failure::from_error(&*error))),

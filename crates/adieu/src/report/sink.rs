@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
+use tracing::Span;
+
 use super::deferred_log::DeferredLog;
 use super::log::log;
 use super::notice::Notice;
@@ -19,20 +21,51 @@ pub(crate) type NoticeListener = Box<dyn FnMut(&Notice) + Send>;
 pub(crate) struct NoticeSink {
     service: Arc<str>,
     listener: Option<NoticeListener>,
+    /// Of the stop that goes on, and of its phase.
+    stop: Option<Span>,
+    phase: Option<Span>,
 }
 
 impl NoticeSink {
     pub(crate) const fn new(service: Arc<str>, listener: Option<NoticeListener>) -> Self {
-        Self { service, listener }
+        Self {
+            service,
+            listener,
+            stop: None,
+            phase: None,
+        }
     }
 
     /// A panic of a log writer or of the listener does not change the life cycle.
     fn emit(&mut self, notice: &Notice) {
         let _ = catch_unwind(|| log(&self.service, notice));
+        let _ = catch_unwind(AssertUnwindSafe(|| self.change_spans(notice)));
         if let Some(listener) = &mut self.listener
             && catch_unwind(AssertUnwindSafe(|| listener(notice))).is_err()
         {
             self.listener = None;
+        }
+    }
+
+    /// A span for the stop, and below it one for each phase.
+    fn change_spans(&mut self, notice: &Notice) {
+        let service = &*self.service;
+        match notice {
+            Notice::Stopping { cause } => {
+                self.stop = Some(
+                    tracing::info_span!(target: "adieu", parent: None, "stop", service, cause = %cause),
+                );
+            }
+            Notice::Phase { phase, .. } => {
+                // The one before it ends first.
+                self.phase = None;
+                let stop = self.stop.as_ref().and_then(Span::id);
+                self.phase = Some(
+                    tracing::info_span!(target: "adieu", parent: stop, "phase", service, phase = %phase),
+                );
+            }
+            Notice::Ended { .. } => (self.phase, self.stop) = (None, None),
+            _ => {}
         }
     }
 }

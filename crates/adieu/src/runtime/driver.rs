@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use adieu_lifecycle::{Action, ComponentId, End, Event, Exit, Machine, Outcome, Time};
 use tokio::runtime::{self, Handle, Runtime};
+use tracing::Instrument;
 
 use crate::error::Failure;
 use crate::report::lost_work::LostWorkTable;
@@ -279,15 +280,16 @@ impl Driver {
             _ => return self.core.tell(Event::Ended(id, End::Done)),
         };
         self.ledger(|ledger| ledger.closing(id, now));
+        let name = Arc::clone(&part);
         self.notify(now, Notice::Closing { part, kind });
         // What the close itself says comes after.
         self.flush_notices();
         let core = Arc::clone(&self.core);
-        let closing = Monitored::new(
-            core.poll_id_of(Some(id)),
-            token.wrap(async move { closer().await }),
-        );
         let closing = async move {
+            // Made here and not in the driver: the subscriber is the program's.
+            let span = tracing::info_span!(target: "adieu", parent: None, "close", part = &*name, kind = %kind);
+            let closing = token.wrap(async move { closer().await }.instrument(span));
+            let closing = Monitored::new(core.poll_id_of(Some(id)), closing);
             let (end, failure) = match closing.await {
                 Ok(Ok(Ok(()))) => (End::Done, None),
                 Ok(Ok(Err(error))) => (End::Failed, Some(Failure::from_error(&*error))),

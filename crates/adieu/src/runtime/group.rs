@@ -17,6 +17,7 @@ use crate::runtime::stop::Stop;
 use crate::runtime::tracked::{Interrupted, Tracked};
 use crate::tracking::cancel::CancelToken;
 use crate::tracking::task_registry::WorkKind;
+use crate::util::spans::TaskSpan;
 
 /// Tasks that live together. The group ends when all have ended; the first failure cancels the others.
 ///
@@ -171,7 +172,8 @@ where
             component: self.component.clone(),
         };
         let member = self.token.wrap(code(stop));
-        let tracked = Tracked::new(Arc::clone(&self.core), slot, true, member);
+        let tracked =
+            Tracked::new(Arc::clone(&self.core), slot, true, member).in_span(TaskSpan::current());
         let index = self.members.len();
         self.members.push(Member {
             name: name.into_owned(),
@@ -183,7 +185,14 @@ where
                 .and_then(|end| end.map_err(|_| Interrupted::Cancelled));
             (index, end)
         };
-        self.tasks.spawn_on(work, &self.core.runtime);
+        #[cfg(tokio_unstable)]
+        let spawned = (self.tasks.build_task().name(&self.members[index].name))
+            .spawn_on(work, &self.core.runtime)
+            .unwrap_or_else(|error| panic!("tokio spawned no task: {error}"));
+        #[cfg(not(tokio_unstable))]
+        let spawned = self.tasks.spawn_on(work, &self.core.runtime);
+        // The set has it.
+        drop(spawned);
         Ok(())
     }
 

@@ -13,10 +13,11 @@ use tokio::task::JoinHandle;
 use crate::error::{TaskError, TooLate};
 use crate::runtime::shared::ServiceShared;
 use crate::runtime::stop::Stop;
-use crate::runtime::tracked::{Interrupted, Tracked};
+use crate::runtime::tracked::{self, Interrupted, Tracked, spawn_named};
 use crate::tracking::cancel::CancelToken;
 use crate::tracking::task_registry::{Entry, TaskSlot, WorkKind};
 use crate::util::panics;
+use crate::util::spans::TaskSpan;
 
 /// Waits for the result of a spawned task. Dropping it lets the task go on.
 #[derive(Debug)]
@@ -65,9 +66,9 @@ where
     let join = match &stop.group {
         // Spawned when the group is being cancelled already, it is cleanup of a member.
         Some(token) if !token.is_cancelled() => member(core, token, slot, future),
-        _ => core
-            .runtime
-            .spawn(Tracked::new(Arc::clone(core), slot, false, future)),
+        _ => Tracked::new(Arc::clone(core), slot, false, future)
+            .in_span(TaskSpan::current())
+            .spawn(),
     };
     Ok(TaskHandle { join })
 }
@@ -86,8 +87,9 @@ where
 {
     let member = token.wrap(future);
     let member = async move { member.await.map_err(|_| Interrupted::Cancelled) };
-    let tracked = Tracked::new(Arc::clone(core), slot, false, member);
-    core.runtime.spawn(async move { tracked.await.flatten() })
+    let tracked = Tracked::new(Arc::clone(core), slot, false, member).in_span(TaskSpan::current());
+    let id = core.tasks.id(slot);
+    spawn_named(core, id, async move { tracked.await.flatten() })
 }
 
 pub(crate) fn blocking<F, T>(
@@ -95,6 +97,7 @@ pub(crate) fn blocking<F, T>(
     name: Cow<'static, str>,
     place: &'static Location<'static>,
     part: Option<ComponentId>,
+    span: TaskSpan,
     code: F,
 ) -> Result<TaskHandle<T>, TooLate>
 where
@@ -107,13 +110,13 @@ where
         slot,
         end: Some(Ok(End::Cancelled)),
     };
-    let join = core.runtime.spawn_blocking(move || {
+    let work = move || {
         let mut guard = guard;
         // Still waiting for a thread when the cancelling began: not started is better than cut.
         if guard.core.stop.is_cancelling() {
             return Err(Interrupted::Cancelled);
         }
-        let (end, result) = match catch_unwind(AssertUnwindSafe(code)) {
+        let (end, result) = match catch_unwind(AssertUnwindSafe(|| span.in_scope(code))) {
             Ok(output) => (Ok(End::Done), Ok(output)),
             Err(payload) => {
                 let panic = panics::describe(payload);
@@ -125,7 +128,8 @@ where
         };
         guard.end = Some(end);
         result
-    });
+    };
+    let join = tracked::spawn_blocking_named(core, slot, work);
     Ok(TaskHandle { join })
 }
 

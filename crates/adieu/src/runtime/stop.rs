@@ -23,6 +23,7 @@ use crate::runtime::spawn::{self, TaskHandle};
 use crate::runtime::stop_state::StopState;
 use crate::tracking::cancel::CancelToken;
 use crate::tracking::poll_slot;
+use crate::util::spans::TaskSpan;
 
 /// A task's view of the stop, and its way to start more work.
 ///
@@ -379,7 +380,8 @@ impl Stop {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn::blocking(&self.core, name.into(), Location::caller(), None, code)
+        let (place, span) = (Location::caller(), TaskSpan::current());
+        spawn::blocking(&self.core, name.into(), place, None, span, code)
     }
 
     /// A group of tasks that live together: it ends when all have ended, and one failure cancels the others.

@@ -9,11 +9,13 @@ use std::task::{Context, Poll};
 
 use adieu_lifecycle::End;
 use pin_project_lite::pin_project;
+use tokio::task::JoinHandle;
 
 use crate::runtime::shared::ServiceShared;
 use crate::tracking::poll_slot;
 use crate::tracking::task_registry::TaskSlot;
 use crate::util::panics::{self, Panic};
+use crate::util::spans::TaskSpan;
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pin_project! {
         quiet: bool,
         has_waited: bool,
         shields: u32,
+        // It is polled and dropped in it.
+        span: TaskSpan,
     }
 }
 
@@ -74,19 +78,92 @@ impl<F: Future> Tracked<F> {
             quiet,
             has_waited: false,
             shields: 0,
+            span: TaskSpan::default(),
         };
         Self {
             task: Some(task),
             core,
         }
     }
+
+    /// In this span, in which it is polled and dropped.
+    #[inline]
+    pub(crate) fn in_span(mut self, span: TaskSpan) -> Self {
+        if let Some(task) = &mut self.task {
+            task.span = span;
+        }
+        self
+    }
+}
+
+impl<F> Tracked<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    /// Spawns it on the runtime of the service.
+    #[inline]
+    pub(crate) fn spawn(self) -> JoinHandle<Result<F::Output, Interrupted>> {
+        let core = Arc::clone(&self.core);
+        let id = self.task.as_ref().map_or(0, |task| task.id);
+        spawn_named(&core, id, self)
+    }
+}
+
+/// Spawns what this task runs in. With `--cfg tokio_unstable` tokio knows its name, and tokio-console shows it.
+#[inline]
+pub(crate) fn spawn_named<F>(core: &ServiceShared, id: u64, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    #[cfg(tokio_unstable)]
+    if let Some(task) = core.tasks.get(TaskSlot::of_id(id)) {
+        let builder = tokio::task::Builder::new().name(&task.name);
+        // It never fails: the result is there for changes of tokio.
+        return builder
+            .spawn_on(future, &core.runtime)
+            .unwrap_or_else(|error| panic!("tokio spawned no task: {error}"));
+    }
+    #[cfg(not(tokio_unstable))]
+    let _ = id;
+    core.runtime.spawn(future)
+}
+
+/// Starts blocking work on the pool for it, with its name as [`spawn_named`] has it.
+pub(crate) fn spawn_blocking_named<T: Send + 'static>(
+    core: &ServiceShared,
+    slot: TaskSlot,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    #[cfg(tokio_unstable)]
+    if let Some(task) = core.tasks.get(slot) {
+        let builder = tokio::task::Builder::new().name(&task.name);
+        return builder
+            .spawn_blocking_on(work, &core.runtime)
+            .unwrap_or_else(|error| panic!("tokio started no blocking work: {error}"));
+    }
+    #[cfg(not(tokio_unstable))]
+    let _ = slot;
+    core.runtime.spawn_blocking(work)
+}
+
+/// The span, which lives a moment longer than the future in it.
+#[inline]
+fn take_span<F>(task: Pin<&mut Option<Task<F>>>) -> TaskSpan {
+    task.as_pin_mut()
+        .map(|task| std::mem::take(task.project().span))
+        .unwrap_or_default()
 }
 
 /// Drops the future here and now, so that a destructor that panics or hangs is still this task's.
 fn clear<F>(mut task: Pin<&mut Option<Task<F>>>) -> Option<Panic> {
-    catch_unwind(AssertUnwindSafe(|| task.set(None)))
-        .err()
-        .map(panics::describe)
+    catch_unwind(AssertUnwindSafe(|| {
+        let span = take_span(task.as_mut());
+        span.in_scope(|| task.set(None));
+    }))
+    .err()
+    .map(panics::describe)
 }
 
 #[cold]
@@ -155,10 +232,17 @@ fn step<F: Future>(
 ) -> Poll<Result<F::Output, Interrupted>> {
     // A future that is done is dropped under the same catch: one is enough for both.
     let polled = catch_unwind(AssertUnwindSafe(|| {
-        let living = task.as_mut().as_pin_mut();
-        let polled = living.map(|task| task.project().future.poll(cx));
-        if !matches!(polled, Some(Poll::Pending)) {
-            task.set(None);
+        let span = take_span(task.as_mut());
+        let polled = span.in_scope(|| {
+            let living = task.as_mut().as_pin_mut();
+            let polled = living.map(|task| task.project().future.poll(cx));
+            if !matches!(polled, Some(Poll::Pending)) {
+                task.set(None);
+            }
+            polled
+        });
+        if let Some(living) = task.as_mut().as_pin_mut() {
+            *living.project().span = span;
         }
         polled
     }));

@@ -6,6 +6,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tracing::{Instrument, Span};
+
 use super::fenced::Fenced;
 use super::lease::{Claim, LeaseGuard, ScheduleStore};
 use super::timestamp::Timestamp;
@@ -190,7 +192,17 @@ async fn one(
         .as_ref()
         .map_or(0, |lease_guard| lease_guard.token());
     let job = Arc::clone(job);
-    let work = CatchUnwind::new(async move { job(run).await });
+    let due = jiff::Timestamp::try_from(run.scheduled()).ok();
+    // Each run begins a trace of its own, as each job of a queue does.
+    let span = tracing::info_span!(
+        target: "adieu",
+        parent: None,
+        "job",
+        job = &*run.name,
+        scheduled = due.map(display)
+    );
+    span.follows_from(Span::current());
+    let work = CatchUnwind::new(async move { job(run).await }.instrument(span));
     let work = async {
         match timeout {
             None => Some(work.await),

@@ -16,7 +16,7 @@ pub enum Signal {
     Hangup,
     /// SIGUSR1: prints the status.
     User1,
-    /// SIGUSR2: hands over to a new process, if there are servers.
+    /// SIGUSR2: hands over to a new process, if the service asks for it.
     User2,
     /// SIGQUIT.
     Quit,

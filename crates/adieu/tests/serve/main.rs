@@ -3,6 +3,7 @@
 
 mod alone;
 mod client;
+#[cfg(feature = "http2")]
 mod lifetimes;
 mod peer;
 mod proxies;
@@ -15,5 +16,7 @@ mod proxies;
 ))]
 mod spawned;
 mod spread;
+#[cfg(feature = "http2")]
 mod timeouts;
+#[cfg(feature = "http2")]
 mod websocket_http2;
