@@ -12,7 +12,6 @@ struct Scope<'a> {
     hears_signals: bool,
     hears_sigterm: bool,
     serves: bool,
-    has_main: bool,
     server_fields: FxHashSet<&'a str>,
     shut_down: FxHashSet<&'a str>,
     closed: FxHashSet<&'a str>,
@@ -23,7 +22,6 @@ impl<'a> Scope<'a> {
         self.hears_signals |= file.hears_signals;
         self.hears_sigterm |= file.hears_sigterm;
         self.serves |= file.serves;
-        self.has_main |= file.is_main;
         self.server_fields
             .extend(file.server_fields.iter().map(String::as_str));
         self.shut_down
@@ -46,12 +44,19 @@ pub(crate) fn findings(files: &mut [GoFile], walked: &[SourceFile]) -> Vec<Findi
     // A package is a directory; the libraries of a module are part of each of its programs.
     let mut packages: FxHashMap<&str, Scope<'_>> = FxHashMap::default();
     let mut libraries: FxHashMap<&str, Scope<'_>> = FxHashMap::default();
-    let mut has_main: FxHashSet<&str> = FxHashSet::default();
+    let mut programs: FxHashMap<&str, FxHashSet<&str>> = FxHashMap::default();
+    let mut hears: FxHashSet<&str> = FxHashSet::default();
     for file in files.iter() {
         packages.entry(folder(&file.path)).or_default().add(file);
         let module = module_of(&file.path, &modules);
+        if file.hears_signals {
+            hears.insert(module);
+        }
         if file.is_main {
-            has_main.insert(module);
+            programs
+                .entry(module)
+                .or_default()
+                .insert(folder(&file.path));
         } else {
             libraries.entry(module).or_default().add(file);
         }
@@ -64,12 +69,19 @@ pub(crate) fn findings(files: &mut [GoFile], walked: &[SourceFile]) -> Vec<Findi
         let library = libraries.get(module).unwrap_or(&nothing);
         let holds = |need: &Need| match need {
             Need::NoSignals => !package.hears_signals && !library.hears_signals,
+            Need::NoSignalsInModule => programs.contains_key(module) && !hears.contains(module),
             Need::NoSigterm => !package.hears_sigterm && !library.hears_sigterm,
-            Need::Serves => package.serves || library.serves,
+            // Of several programs one may be the client of the others.
+            Need::Serves => {
+                let is_only = programs
+                    .get(module)
+                    .is_none_or(|programs| programs.len() == 1);
+                package.serves || library.serves && is_only
+            }
             Need::ServerField(name) => package.server_fields.contains(&**name),
             Need::ShutDown(name) => package.shut_down.contains(&**name),
             Need::NeverClosed(name) => !package.closed.contains(&**name),
-            Need::Library => !has_main.contains(module),
+            Need::Library => !programs.contains_key(module),
         };
         for (finding, needs) in found {
             if needs.iter().all(holds) {

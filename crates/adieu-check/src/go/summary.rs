@@ -55,6 +55,8 @@ const SIGNAL_PACKAGES: &[&str] = &[
 pub(crate) enum Need {
     /// The program waits for no signal.
     NoSignals,
+    /// No program of the module waits for a signal, and there is one.
+    NoSignalsInModule,
     /// The program waits for no SIGTERM.
     NoSigterm,
     /// The program has a server or a worker's loop.
@@ -127,6 +129,9 @@ fn is_of_interest(text: &str) -> bool {
         "Fatal",
         "os.Exit",
         "SetupSignalHandler",
+        "gin-gonic/gin",
+        "gofiber/fiber",
+        "labstack/echo",
     ]
     .iter()
     .any(|word| has(word))

@@ -159,7 +159,7 @@ impl<'t> NodeCode<'t> {
     }
 
     fn made(&self, call: Node<'t>, steps: usize) -> Option<Server> {
-        let function = call.child("function")?;
+        let function = callee(call)?;
         if function.is("identifier") {
             let module = self.module(function.text())?;
             return match (module, function.text()) {
@@ -173,7 +173,8 @@ impl<'t> NodeCode<'t> {
             };
         }
         let (object, name) = method(call)?;
-        match (self.module(object.text()), name) {
+        let module = required(object).or_else(|| self.module(object.text()));
+        match (module, name) {
             (Some("http" | "https" | "http2"), "createServer" | "createSecureServer") => {
                 return Some(Server::Http);
             }
@@ -200,15 +201,25 @@ pub(crate) fn literal<'t>(node: Node<'t>) -> &'t str {
 /// `require('http')`.
 fn required<'t>(node: Node<'t>) -> Option<&'t str> {
     let call = node.is("call_expression").then_some(node)?;
-    if call.child("function")?.text() != "require" {
+    if callee(call)?.text() != "require" {
         return None;
     }
-    arguments(call).first().map(|it| literal(*it))
+    let module = arguments(call).first().map(|it| literal(*it))?;
+    Some(module.strip_prefix("node:").unwrap_or(module))
+}
+
+/// What a call calls. The grammar reads `await create<A>()` as a call of `await create`.
+pub(crate) fn callee(call: Node<'_>) -> Option<Node<'_>> {
+    let function = call.child("function")?;
+    match function.kind() {
+        "await_expression" => function.first(),
+        _ => Some(function),
+    }
 }
 
 /// A method call, as what it is called on and its name.
 pub(crate) fn method<'t>(call: Node<'t>) -> Option<(Node<'t>, &'t str)> {
-    let function = call.child("function")?;
+    let function = callee(call)?;
     if !function.is("member_expression") {
         return None;
     }
@@ -246,8 +257,5 @@ pub(crate) fn function_of<'t>(node: Node<'t>) -> Option<Node<'t>> {
 
 /// Whether a call is `process.exit()`.
 pub(crate) fn is_exit(call: Node<'_>) -> bool {
-    call.is("call_expression")
-        && call
-            .child("function")
-            .is_some_and(|it| it.text() == "process.exit")
+    call.is("call_expression") && callee(call).is_some_and(|it| it.text() == "process.exit")
 }

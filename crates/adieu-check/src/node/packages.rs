@@ -114,6 +114,16 @@ impl Packages {
 }
 
 impl Package {
+    /// Whether it depends on a framework for servers.
+    pub(crate) fn has_framework(&self) -> bool {
+        let frameworks = [
+            "express", "koa", "fastify", "polka", "restify", "hono", "h3",
+        ];
+        frameworks
+            .iter()
+            .any(|name| self.dependencies.contains(*name))
+    }
+
     /// Whether a module that it depends on waits for SIGTERM.
     pub(crate) fn waits_for_signals(&self) -> bool {
         self.dependencies.iter().any(|name| waits_for_signals(name))

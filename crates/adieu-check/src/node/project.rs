@@ -61,12 +61,19 @@ pub(crate) fn findings(files: &mut [NodeFile], packages: &Packages) -> Vec<Findi
         let holds = |need: &Need| match need {
             Need::NoSigterm => !scope.hears_sigterm,
             Need::Listens => listens,
+            Need::Framework => package.is_some_and(Package::has_framework),
             Need::NoShutdownHooks => !scope.enables_hooks,
         };
-        for (mut finding, needs) in std::mem::take(&mut file.found) {
-            if !needs.iter().all(holds) {
-                continue;
-            }
+        let mut found = std::mem::take(&mut file.found);
+        found.retain(|(_, needs)| needs.iter().all(holds));
+        // A handler of SIGINT alone is why nothing closes the server.
+        if found
+            .iter()
+            .any(|(finding, _)| finding.code == rule::NODE_SIGINT_ALONE)
+        {
+            found.retain(|(finding, _)| finding.code != rule::NODE_NO_HANDLER);
+        }
+        for (mut finding, _) in found {
             match finding.code {
                 rule::NODE_CLOSE_WITHOUT_LIMIT => {
                     let is_old = package

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::names::{NodeCode, literal, method};
+use super::names::{NodeCode, callee, literal, method};
 use super::packages::waits_for_signals;
 use super::rules;
 use crate::finding::Finding;
@@ -25,6 +25,8 @@ pub(crate) enum Need {
     NoSigterm,
     /// The program is a server.
     Listens,
+    /// The package depends on a framework for servers.
+    Framework,
     /// No file calls `enableShutdownHooks`.
     NoShutdownHooks,
 }
@@ -179,7 +181,9 @@ impl NodeFile {
             }
             "call_expression" => {
                 let is_listen = method(node).is_some_and(|(object, name)| {
-                    name == "listen" && code.server(object).is_some()
+                    name == "listen"
+                        && (code.server(object).is_some()
+                            || rules::is_imported_application(code, object))
                 });
                 self.listens |= is_listen || rules::is_serve(code, node);
             }
@@ -192,10 +196,12 @@ impl NodeFile {
 fn is_sent(signal: Node<'_>) -> bool {
     let near: Vec<Node<'_>> = signal.ancestors().take(3).collect();
     near.iter().any(|above| match above.kind() {
-        "call_expression" => above
-            .child("function")
+        "call_expression" => {
+            callee(*above).is_some_and(|it| it.text().to_ascii_lowercase().contains("kill"))
+        }
+        "pair" => above
+            .child("key")
             .is_some_and(|it| it.text().to_ascii_lowercase().contains("kill")),
-        "pair" => true,
         "binary_expression" => true,
         _ => false,
     })

@@ -16,8 +16,8 @@ pub(super) fn run(code: &GoCode<'_>, is_main: bool, sink: &mut Sink<'_>) {
                 shutdown::check(code, node, sink);
                 signals::check(code, node, is_main, sink);
                 exits::on_server_closed(code, node, sink);
+                servers::check(code, node, is_main, sink);
                 if is_main {
-                    servers::check(code, node, sink);
                     exits::skips_defers(code, node, sink);
                 }
             }

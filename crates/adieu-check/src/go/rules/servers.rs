@@ -6,15 +6,19 @@ use crate::go::summary::{HTTP, Need, Sink};
 use crate::rule;
 use crate::severity::Severity;
 
-pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
+pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut Sink<'_>) {
     let Some(server) = server(code, call) else {
         return;
     };
     if is_in_goroutine(call) {
         return;
     }
-    without_shutdown(call, &server, sink);
-    not_awaited(call, &server, sink);
+    if !is_reported(code, call) {
+        without_shutdown(call, &server, is_main, sink);
+    }
+    if is_main {
+        not_awaited(call, &server, sink);
+    }
 }
 
 /// A call that serves until the server is shut down.
@@ -61,6 +65,20 @@ fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
     serves.then_some(Server { said, name })
 }
 
+/// Whether the function starts another server before: with TLS and without, one of which runs.
+fn is_reported(code: &GoCode<'_>, call: Node<'_>) -> bool {
+    let function = function_of(call);
+    let before = function.into_iter().flat_map(Node::below);
+    before
+        .take_while(|node| node.start() < call.start())
+        .any(|node| {
+            node.is("call_expression")
+                && !node.holds(call)
+                && server(code, node).is_some()
+                && !is_in_goroutine(node)
+        })
+}
+
 fn is_in_goroutine(call: Node<'_>) -> bool {
     call.ancestors().any(|above| above.is("go_statement"))
         // `g.Go(func() error { return server.ListenAndServe() })`.
@@ -75,8 +93,11 @@ fn is_in_goroutine(call: Node<'_>) -> bool {
         })
 }
 
-fn without_shutdown(call: Node<'_>, server: &Server<'_>, sink: &mut Sink<'_>) {
-    let mut needs = vec![Need::NoSignals];
+fn without_shutdown(call: Node<'_>, server: &Server<'_>, is_main: bool, sink: &mut Sink<'_>) {
+    let mut needs = match is_main {
+        true => vec![Need::NoSignals],
+        false => vec![Need::NoSignalsInModule],
+    };
     needs.extend(server.name.map(|name| Need::NeverClosed(name.to_owned())));
     let message = format!(
         "nothing stops `{}` on SIGTERM, so requests in flight are lost: wait for the signal with `signal.NotifyContext` \

@@ -96,13 +96,7 @@ fn origin<'t>(code: &GoCode<'t>, context: Node<'t>) -> Origin<'t> {
             "call_expression" => match code.called(node) {
                 Some((CONTEXT, "Background" | "TODO")) => {
                     if !limited {
-                        // What `signal.NotifyContext` and `WithCancel` make ends too.
-                        return match last {
-                            Some(definition) if is_cancellable(code, definition) => {
-                                Origin::Context(definition, limited)
-                            }
-                            _ => Origin::WithoutLimit,
-                        };
+                        return Origin::WithoutLimit;
                     }
                     break;
                 }
@@ -132,13 +126,6 @@ fn origin<'t>(code: &GoCode<'t>, context: Node<'t>) -> Origin<'t> {
         Some(definition) => Origin::Context(definition, limited),
         None => Origin::Unknown,
     }
-}
-
-fn is_cancellable(code: &GoCode<'_>, definition: Definition<'_>) -> bool {
-    definition
-        .value
-        .and_then(|value| code.called(value))
-        .is_some_and(|(_, name)| name.starts_with("With") || name == "NotifyContext")
 }
 
 /// Whether the end of this context was waited for on the way to the call.

@@ -2,7 +2,9 @@
 
 use super::servers::{closes_server, is_http};
 use crate::flat_tree::Node;
-use crate::node::names::{NodeCode, arguments, function_of, is_exit, is_function, literal, method};
+use crate::node::names::{
+    NodeCode, arguments, callee, function_of, is_exit, is_function, literal, method,
+};
 use crate::node::summary::{Need, Sink};
 use crate::rule;
 
@@ -135,7 +137,7 @@ fn what_it_does<'t>(code: &NodeCode<'t>, call: Node<'t>, handler: Node<'t>, sink
         for exit in function.below().filter(|node| is_exit(*node)) {
             if let Some(close) = closed_just_before(code, exit) {
                 exits_early = true;
-                let said = close.child("function").map_or("close", Node::text);
+                let said = callee(close).map_or("close", Node::text);
                 let message = format!(
                     "this ends the process before `{said}` has closed the server, with requests in flight: exit in its callback"
                 );
@@ -194,7 +196,7 @@ fn reached<'t>(code: &NodeCode<'t>, handler: Node<'t>) -> Vec<Node<'t>> {
         let mut more = Vec::new();
         for function in &functions[from..] {
             let calls = function.below().filter(|node| node.is("call_expression"));
-            let called = calls.filter_map(|call| code.function(call.child("function")?));
+            let called = calls.filter_map(|call| code.function(callee(call)?));
             more.extend(called);
         }
         from = functions.len();
@@ -234,7 +236,7 @@ fn closed_just_before<'t>(code: &NodeCode<'t>, exit: Node<'t>) -> Option<Node<'t
 
 /// Whether a call only writes a line.
 fn is_said(code: &NodeCode<'_>, call: Node<'_>) -> bool {
-    let Some(function) = call.child("function") else {
+    let Some(function) = callee(call) else {
         return false;
     };
     // What it calls of this file was looked into.

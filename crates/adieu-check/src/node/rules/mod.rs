@@ -3,7 +3,7 @@
 mod handlers;
 mod servers;
 
-pub(super) use servers::is_serve;
+pub(super) use servers::{is_imported_application, is_serve};
 
 use super::names::NodeCode;
 use super::summary::Sink;

@@ -1,7 +1,7 @@
 //! Servers that a program starts: whether a signal closes them.
 
 use crate::flat_tree::Node;
-use crate::node::names::{NodeCode, Server, function_of, method};
+use crate::node::names::{NodeCode, Server, callee, function_of, method};
 use crate::node::summary::{Need, Sink};
 use crate::rule;
 
@@ -10,21 +10,20 @@ const DEEPEST: usize = 5;
 
 /// Whether a call is `serve()` of hono.
 pub(in crate::node) fn is_serve(code: &NodeCode<'_>, call: Node<'_>) -> bool {
-    call.child("function").is_some_and(|function| {
+    callee(call).is_some_and(|function| {
         function.text() == "serve" && code.module("serve") == Some("@hono/node-server")
     })
 }
 
 pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>) {
-    let listens = match method(call) {
-        Some((object, "listen")) => code.server(object),
-        _ if is_serve(code, call) => Some(Server::Http),
-        _ => None,
+    let object = method(call)
+        .filter(|(_, name)| *name == "listen")
+        .map(|(object, _)| object);
+    let server = match object {
+        Some(object) => code.server(object),
+        None => is_serve(code, call).then_some(Server::Http),
     };
-    let Some(server) = listens.filter(|_| runs_at_start(code, call, DEEPEST)) else {
-        return;
-    };
-    if server == Server::Nest {
+    if server == Some(Server::Nest) {
         let message = "Nest calls `onModuleDestroy` and closes its server on SIGTERM only after \
                        `app.enableShutdownHooks()`: call it before `listen`";
         sink.report(
@@ -35,10 +34,17 @@ pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>
         );
         return;
     }
-    if is_closed(code, call) {
+    let mut needs = vec![Need::NoSigterm];
+    if server.is_none() {
+        if !object.is_some_and(|object| is_imported_application(code, object)) {
+            return;
+        }
+        needs.push(Need::Framework);
+    }
+    if is_closed(code, call) || !runs_at_start(code, call, DEEPEST) {
         return;
     }
-    let said = call.child("function").map_or("listen", Node::text);
+    let said = callee(call).map_or("listen", Node::text);
     let said = if said.contains(['\n', '(']) {
         "listen"
     } else {
@@ -48,7 +54,16 @@ pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>
         "nothing closes the server of `{said}` on SIGTERM: Node ends at once and requests in flight are lost, and as \
          PID 1 it does not end at all; call `close` in `process.on('SIGTERM', …)`"
     );
-    sink.report(call, rule::NODE_NO_HANDLER, message, vec![Need::NoSigterm]);
+    sink.report(call, rule::NODE_NO_HANDLER, message, needs);
+}
+
+/// Whether this is the application of another file: `import app from './app'`.
+pub(in crate::node) fn is_imported_application(code: &NodeCode<'_>, object: Node<'_>) -> bool {
+    let name = object.text();
+    matches!(name, "app" | "server" | "api" | "application")
+        && code
+            .module(name)
+            .is_some_and(|module| module.starts_with(['.', '@', '~', '#', '/']))
 }
 
 /// Whether a server of this file is closed by its name anywhere: it has another end than a signal.
@@ -119,9 +134,7 @@ fn runs_at_start<'t>(code: &NodeCode<'t>, node: Node<'t>, steps: usize) -> bool 
             code.root.below().any(|call| {
                 call.is("call_expression")
                     && !function.holds(call)
-                    && call
-                        .child("function")
-                        .is_some_and(|it| it.text() == name.text())
+                    && callee(call).is_some_and(|it| it.text() == name.text())
                     && runs_at_start(code, call, steps)
             })
         }
