@@ -73,6 +73,11 @@ pub(crate) fn findings(files: &mut [NodeFile], packages: &Packages) -> Vec<Findi
         {
             found.retain(|(finding, _)| finding.code != rule::NODE_NO_HANDLER);
         }
+        // One handler closes all servers of a file.
+        let mut is_reported = false;
+        found.retain(|(finding, _)| {
+            finding.code != rule::NODE_NO_HANDLER || !std::mem::replace(&mut is_reported, true)
+        });
         for (mut finding, _) in found {
             match finding.code {
                 rule::NODE_CLOSE_WITHOUT_LIMIT => {
