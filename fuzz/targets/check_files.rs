@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 15] = [
     "app.py",
     "main.rs",
     "Dockerfile",
@@ -15,6 +15,10 @@ const NAMES: [&str; 11] = [
     "adieu.toml",
     "Cargo.toml",
     "pyproject.toml",
+    "main.go",
+    "server.ts",
+    "server.jsx",
+    "package.json",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

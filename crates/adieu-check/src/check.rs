@@ -13,12 +13,14 @@ use crate::deploy::{self, Manifest, Programs};
 use crate::depth;
 use crate::finding::{Finding, Notice};
 use crate::fix::Applicability;
+use crate::go::{self, GoFile};
+use crate::node::{self, NodeFile};
 use crate::python::{self, Clients};
 use crate::role::{self, Role, TestCode};
 use crate::rule::{self, Selection};
 use crate::rust;
 use crate::severity::Severity;
-use crate::source::Texts;
+use crate::source::{Texts, Unreadable};
 use crate::suppress::{self, Ignore};
 use crate::walk::{self, Kind, SourceFile, Walk};
 
@@ -67,6 +69,8 @@ pub struct Outcome {
 enum Read {
     Python(FileSummary),
     Rust(FileSummary),
+    Go(GoFile),
+    Node(NodeFile),
     Deploy(Manifest),
     Failed(Finding),
     Nothing,
@@ -118,6 +122,7 @@ pub(crate) fn run(
         })
         .collect();
     modules.index_tops();
+    let packages = node::Packages::discover(&walked.files, texts);
 
     let clients = Clients::new(&request.config.blocking);
     let total = walked.files.len();
@@ -137,10 +142,13 @@ pub(crate) fn run(
     let mut found: Vec<Finding> = Vec::new();
     let mut ignores: Vec<(Arc<str>, Vec<Ignore>)> = Vec::new();
     let (mut pythons, mut rusts, mut manifests) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut goes, mut nodes) = (Vec::new(), Vec::new());
     for read in reads {
         match read {
             Read::Python(summary) => pythons.push(summary),
             Read::Rust(summary) => rusts.push(summary),
+            Read::Go(file) => goes.push(file),
+            Read::Node(file) => nodes.push(file),
             Read::Deploy(manifest) => manifests.push(manifest),
             Read::Failed(finding) => found.push(finding),
             Read::Nothing => {}
@@ -152,6 +160,13 @@ pub(crate) fn run(
     );
     found.append(&mut of_python);
     found.append(&mut of_rust);
+    found.extend(go::findings(&mut goes, &walked.files));
+    found.extend(node::findings(&mut nodes, &packages));
+    let of_goes = goes.iter_mut().map(|file| (&file.path, &mut file.ignores));
+    let of_nodes = nodes.iter_mut().map(|file| (&file.path, &mut file.ignores));
+    for (path, found) in of_goes.chain(of_nodes).filter(|(_, it)| !it.is_empty()) {
+        ignores.push((Arc::clone(path), std::mem::take(found)));
+    }
     for summary in pythons.iter_mut().chain(&mut rusts) {
         found.append(&mut summary.findings);
         if !summary.ignores.is_empty() {
@@ -293,7 +308,10 @@ fn read(
     (modules, clients): (&Modules, &Clients),
     crates: &rust::Crates,
 ) -> Read {
-    if file.kind == Kind::CargoManifest {
+    if matches!(
+        file.kind,
+        Kind::CargoManifest | Kind::GoModule | Kind::NodePackage
+    ) {
         return Read::Nothing;
     }
     let role = role::of(&file.shown_below(&request.paths));
@@ -302,6 +320,8 @@ fn read(
         Ok(text) => text,
         // Files that only might be ours were not asked for.
         Err(_) if file.kind == Kind::Yaml || file.kind == Kind::Script => return Read::Nothing,
+        // A bundle.
+        Err(Unreadable::TooLarge(_)) if file.kind == Kind::Node => return Read::Nothing,
         // What a test is given may be broken on purpose.
         Err(_) if tests == TestCode::WholeFile => return Read::Nothing,
         Err(error) => {
@@ -333,6 +353,8 @@ fn read(
         Kind::Rust => rust::extract(&text, &file.shown, crates, tests)
             .map_or(Read::Nothing, |summary| Read::Rust(aside(role, summary))),
         _ if tests == TestCode::WholeFile => Read::Nothing,
+        Kind::Go => go::extract(&text, &file.shown).map_or(Read::Nothing, Read::Go),
+        Kind::Node => node::extract(&text, &file.shown).map_or(Read::Nothing, Read::Node),
         kind => deploy::read(kind, &text, &file.shown).map_or(Read::Nothing, Read::Deploy),
     }
 }

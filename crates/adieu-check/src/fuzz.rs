@@ -11,7 +11,7 @@ use crate::source::Texts;
 use crate::walk::Walk;
 
 /// Checks bytes as the file of this name would be checked: `app.py`, `lib.rs`, `Cargo.toml`,
-/// `Dockerfile`, `compose.yaml`, `app.service`, `start.sh`, `Procfile`. A Dockerfile that starts
+/// `main.go`, `server.ts`, `package.json`, `Dockerfile`, `compose.yaml`, `app.service`, `start.sh`, `Procfile`. A Dockerfile that starts
 /// `start.sh` is there with a script, because a script is checked only where an image starts it.
 /// The findings hold nothing for a name that no rule reads.
 #[doc(hidden)]

@@ -61,6 +61,7 @@ const ASIDE_FOLDERS: &[&str] = &[
     "samples",
     "demo",
     "demos",
+    "dummy",
     "doc",
     "docs",
     "documentation",
@@ -120,6 +121,8 @@ const ASIDE_AT_ROOT: &[&str] = &[
 const ASIDE_FILES: &[&str] = &[
     "setup",
     "cli",
+    "gulpfile",
+    "gruntfile",
     "manage",
     "fabfile",
     "noxfile",
@@ -139,15 +142,23 @@ const ASIDE_FILES: &[&str] = &[
     "versioneer",
 ];
 
+/// How the files of the languages end.
+const CODE: &[&str] = &[
+    ".py", ".rs", ".go", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs",
+];
+
 /// What a file is for, by its path below the checked root.
 pub(crate) fn of(path: &str) -> Role {
     let lower = path.to_ascii_lowercase();
     let (folders, file) = lower.rsplit_once('/').unwrap_or(("", &lower));
     let stem = file.split_once('.').map_or(file, |(stem, _)| stem);
-    let is_code = file.ends_with(".py") || file.ends_with(".rs");
+    let is_code = CODE.iter().any(|extension| file.ends_with(extension));
+    // `users.test.ts`, `users.e2e-spec.ts`, `vite.config.ts`: what stands between the dots says it.
+    let inner = || file.split('.').skip(1);
     let is_test_file = stem.starts_with("test_")
         || stem.ends_with("_test")
         || stem.ends_with("_tests")
+        || is_code && inner().any(|part| matches!(part, "test" | "spec" | "e2e" | "e2e-spec"))
         || is_code
             && matches!(
                 stem,
@@ -171,7 +182,9 @@ pub(crate) fn of(path: &str) -> Role {
             || folder.ends_with("-examples")
             || folder.ends_with("_examples")
     }) || ASIDE_AT_ROOT.contains(&at_root)
-        || is_code && ASIDE_FILES.contains(&stem)
+        || is_code
+            && (ASIDE_FILES.contains(&stem)
+                || inner().any(|part| matches!(part, "config" | "conf" | "stories")))
         || !is_code
             && words(file).any(|word| {
                 matches!(
@@ -206,6 +219,10 @@ mod tests {
             "app_test.py",
             "x/conftest.py",
             "src/sinks/integration_tests.rs",
+            "server/main_test.go",
+            "src/app.spec.ts",
+            "src/app.e2e-spec.ts",
+            "src/users.test.tsx",
             "tests/e2e/docker-compose.yml",
             "docker-compose.test.yml",
         ] {
@@ -216,6 +233,7 @@ mod tests {
             "latest/app.py",
             "contest.py",
             "attestation.py",
+            "src/local-storage.ts",
             "setup/app.py",
         ] {
             assert_eq!(of(path), Role::Product, "{path}");
@@ -227,6 +245,9 @@ mod tests {
         for path in [
             "examples/app.py",
             "docs/conf.py",
+            "vite.config.ts",
+            "gulpfile.js",
+            "docker/dummy/main.go",
             "scripts/load.py",
             "setup.py",
             "app/cli.py",

@@ -17,6 +17,13 @@ pub(crate) enum Kind {
     Python,
     Rust,
     CargoManifest,
+    Go,
+    /// A `go.mod`.
+    GoModule,
+    /// TypeScript and JavaScript.
+    Node,
+    /// A `package.json`.
+    NodePackage,
     Dockerfile,
     Yaml,
     Unit,
@@ -345,6 +352,8 @@ fn kind_of(path: &Path, named: bool) -> Option<Kind> {
     Some(match extension {
         "py" => Kind::Python,
         "rs" => Kind::Rust,
+        "go" => Kind::Go,
+        "ts" | "tsx" | "mts" | "cts" | "js" | "jsx" | "mjs" | "cjs" => Kind::Node,
         "yml" | "yaml" => Kind::Yaml,
         "service" => Kind::Unit,
         // What is laid over a unit: `app.service.d/override.conf`.
@@ -352,6 +361,8 @@ fn kind_of(path: &Path, named: bool) -> Option<Kind> {
         "sh" | "bash" => Kind::Script,
         "dockerfile" | "containerfile" => Kind::Dockerfile,
         _ if lower == "cargo.toml" => Kind::CargoManifest,
+        _ if lower == "go.mod" => Kind::GoModule,
+        _ if lower == "package.json" => Kind::NodePackage,
         _ if lower == "procfile" => Kind::Procfile,
         _ if ["dockerfile", "containerfile"].iter().any(|base| {
             lower == *base

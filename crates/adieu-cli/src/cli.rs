@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lint Python, Rust and deployment files for code that breaks graceful shutdown.
+    /// Lint Python, Rust, Go, TypeScript and deployment files for code that breaks graceful shutdown.
     Check(CheckArgs),
     Demo(DemoArgs),
     Drill(Box<DrillArgs>),

@@ -75,7 +75,8 @@ pub(crate) fn read(kind: Kind, text: &str, path: &Arc<str>) -> Option<Manifest> 
         Kind::Unit => Content::Unit(systemd::parse(text)),
         Kind::Yaml => read_yaml(text, path)?,
         Kind::Procfile => Content::Procfile(procfile::parse(text)),
-        Kind::Python | Kind::Rust | Kind::CargoManifest => return None,
+        Kind::Python | Kind::Rust | Kind::Go | Kind::Node => return None,
+        Kind::CargoManifest | Kind::GoModule | Kind::NodePackage => return None,
     };
     let ignores = if text.contains("adieu:") {
         suppress::read_lines(text, &Lines::new(text), "#")

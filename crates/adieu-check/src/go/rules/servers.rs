@@ -1,0 +1,167 @@
+//! Servers that a program starts: whether a signal stops them, and whether `main` waits for that.
+
+use crate::flat_tree::Node;
+use crate::go::names::{GoCode, arguments, function_of, is_function, last_name, method};
+use crate::go::summary::{HTTP, Need, Sink};
+use crate::rule;
+use crate::severity::Severity;
+
+pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut Sink<'_>) {
+    let Some(server) = server(code, call) else {
+        return;
+    };
+    if is_in_goroutine(call) {
+        return;
+    }
+    if !is_reported(code, call) {
+        without_shutdown(call, &server, is_main, sink);
+    }
+    if is_main {
+        not_awaited(call, &server, sink);
+    }
+}
+
+/// A call that serves until the server is shut down.
+struct Server<'t> {
+    /// As it is written: `http.ListenAndServe`.
+    said: &'t str,
+    /// The variable, where there is one.
+    name: Option<&'t str>,
+}
+
+fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
+    let said = call.child("function")?.text();
+    if code.calls(
+        call,
+        HTTP,
+        &["ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"],
+    ) {
+        return Some(Server { said, name: None });
+    }
+    let (operand, method) = method(call)?;
+    let name = last_name(operand);
+    let made_by = || {
+        let definition = code.definition(operand)?;
+        code.called(definition.value?)
+    };
+    let serves = match method {
+        "ListenAndServe" | "ListenAndServeTLS" | "ServeTLS" => {
+            code.has_type(operand, HTTP, "Server")
+        }
+        "Serve" => {
+            code.has_type(operand, HTTP, "Server")
+                || matches!(made_by(), Some(("google.golang.org/grpc", "NewServer")))
+        }
+        "Run" | "RunTLS" => matches!(
+            made_by(),
+            Some(("github.com/gin-gonic/gin", "Default" | "New"))
+        ),
+        "Start" | "StartTLS" => super::shutdown::is_echo(code, operand),
+        "Listen" => made_by().is_some_and(|(path, name)| {
+            path.starts_with("github.com/gofiber/fiber") && name == "New"
+        }),
+        _ => false,
+    };
+    serves.then_some(Server { said, name })
+}
+
+/// Whether the function starts another server before: with TLS and without, one of which runs.
+fn is_reported(code: &GoCode<'_>, call: Node<'_>) -> bool {
+    let function = function_of(call);
+    let before = function.into_iter().flat_map(Node::below);
+    before
+        .take_while(|node| node.start() < call.start())
+        .any(|node| {
+            node.is("call_expression")
+                && !node.holds(call)
+                && server(code, node).is_some()
+                && !is_in_goroutine(node)
+        })
+}
+
+fn is_in_goroutine(call: Node<'_>) -> bool {
+    call.ancestors().any(|above| above.is("go_statement"))
+        // `g.Go(func() error { return server.ListenAndServe() })`.
+        || call.ancestors().any(|above| {
+            above.is("func_literal")
+                && above
+                    .parent()
+                    .and_then(|list| list.parent())
+                    .filter(|around| around.is("call_expression"))
+                    .and_then(method)
+                    .is_some_and(|(_, name)| matches!(name, "Go" | "Add" | "Submit" | "Do"))
+        })
+}
+
+fn without_shutdown(call: Node<'_>, server: &Server<'_>, is_main: bool, sink: &mut Sink<'_>) {
+    let mut needs = match is_main {
+        true => vec![Need::NoSignals],
+        false => vec![Need::NoSignalsInModule],
+    };
+    needs.extend(server.name.map(|name| Need::NeverClosed(name.to_owned())));
+    let message = format!(
+        "nothing stops `{}` on SIGTERM, so requests in flight are lost: wait for the signal with `signal.NotifyContext` \
+         and call `Shutdown`",
+        server.said
+    );
+    sink.report(call, rule::GO_NO_SHUTDOWN, message, needs);
+    let is_local = arguments(call).first().is_some_and(|address| {
+        let address = address.text().trim_matches('"');
+        address.starts_with("localhost:") || address.starts_with("127.0.0.1:")
+    });
+    if is_local {
+        sink.rate_last(Severity::Note);
+    }
+}
+
+/// `ListenAndServe` returns as soon as `Shutdown` is called, not when it has returned.
+fn not_awaited(call: Node<'_>, server: &Server<'_>, sink: &mut Sink<'_>) {
+    let (Some(name), Some(function)) = (server.name, function_of(call)) else {
+        return;
+    };
+    let shutdown = function
+        .below()
+        .take_while(|node| node.start() < call.start())
+        .find(|node| {
+            node.is("call_expression")
+                && method(*node).is_some_and(|(operand, method)| {
+                    method == "Shutdown" && last_name(operand) == Some(name)
+                })
+                && node
+                    .ancestors()
+                    .take_while(|above| *above != function)
+                    .any(|above| above.is("go_statement"))
+        });
+    if shutdown.is_none() {
+        return;
+    }
+    let waits = function.below().any(|node| {
+        let is_receive = node.is("unary_expression") && node.text().starts_with("<-");
+        let is_wait = node.is("call_expression")
+            && method(node).is_some_and(|(_, name)| name.contains("Wait"));
+        let is_wait =
+            is_wait || node.is("select_statement") || is_receive || node.is("range_clause");
+        let own = node
+            .ancestors()
+            .take_while(|above| *above != function)
+            .all(|above| {
+                !is_function(above) || above.ancestors().any(|it| it.is("defer_statement"))
+            });
+        let is_deferred = node.ancestors().any(|above| above.is("defer_statement"));
+        is_wait && own && (node.start() > call.start() || is_deferred)
+    });
+    if waits {
+        return;
+    }
+    let is_main = function.child("name").is_some_and(|it| it.text() == "main");
+    let what = if is_main { "`main`" } else { "this function" };
+    let message = format!(
+        "`{}` returns as soon as `Shutdown` is called, and {what} returns with it while requests are in flight: wait \
+         for `Shutdown` to return",
+        server.said
+    );
+    sink.report(call, rule::GO_SHUTDOWN_NOT_AWAITED, message, Vec::new());
+    if !is_main {
+        sink.rate_last(Severity::Warning);
+    }
+}
