@@ -188,7 +188,7 @@ pin_project! {
     #[project = KindProjected]
     enum Kind<B> {
         Handler { #[pin] body: B },
-        Text { text: Option<&'static [u8]> },
+        Text { text: Option<&'static [u8]>, is_length_known: bool },
     }
 }
 
@@ -246,17 +246,49 @@ impl<B> ResponseBody<B> {
     pub(super) fn empty(guard: RequestGuard) -> Self {
         guard.shared.response_complete(guard.id);
         Self {
-            kind: Kind::Text { text: None },
+            kind: Kind::Text {
+                text: None,
+                is_length_known: true,
+            },
             guard,
             closing: None,
         }
     }
 
+    #[cfg(feature = "axum")]
+    pub(super) fn connection(&self) -> &ConnShared {
+        &self.guard.shared
+    }
+
+    /// In place of what a handler has made, the end of a stream of events that the old process has begun.
+    #[cfg(feature = "axum")]
+    pub(super) fn end_events(&mut self) {
+        self.kind = Kind::Text {
+            text: None,
+            is_length_known: false,
+        };
+    }
+
     pub(super) fn text(text: &'static [u8], guard: RequestGuard) -> Self {
         Self {
-            kind: Kind::Text { text: Some(text) },
+            kind: Kind::Text {
+                text: Some(text),
+                is_length_known: true,
+            },
             guard,
             closing: None,
+        }
+    }
+}
+
+#[cfg(feature = "axum")]
+impl<B: Body> ResponseBody<B> {
+    pub(super) fn is_of_unknown_length(&self) -> bool {
+        match &self.kind {
+            Kind::Handler { body } => body.size_hint().exact().is_none(),
+            Kind::Text {
+                is_length_known, ..
+            } => !is_length_known,
         }
     }
 }
@@ -276,7 +308,7 @@ where
         let this = self.project();
         let guard = &*this.guard;
         let (frame, ended) = match this.kind.project() {
-            KindProjected::Text { text } => {
+            KindProjected::Text { text, .. } => {
                 let frame = text.take().map(|text| Ok(Frame::data(Data::Text(text))));
                 (frame, true)
             }
@@ -284,6 +316,8 @@ where
                 let shared = &guard.shared;
                 let closing = this.closing.as_mut();
                 let closing = closing.is_some_and(|closing| closing.is_due(cx));
+                // One that waits for its turn to move has the rest of the drain for it.
+                let closing = closing && !shared.has_left_events();
                 // A stream that never pauses gets the time to end, and no more.
                 let patience = shared.server.clamp_to_drain(shared.limits.patience);
                 if closing && shared.server.stage_age(DrainStage::Closing) > patience {
@@ -317,14 +351,23 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Handler { body } => body.is_end_stream(),
-            Kind::Text { text } => text.is_none(),
+            Kind::Text {
+                text,
+                is_length_known,
+            } => text.is_none() && *is_length_known,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Handler { body } => body.size_hint(),
-            Kind::Text { text } => SizeHint::with_exact(text.map_or(0, |text| text.len() as u64)),
+            Kind::Text {
+                is_length_known: false,
+                ..
+            } => SizeHint::default(),
+            Kind::Text { text, .. } => {
+                SizeHint::with_exact(text.map_or(0, |text| text.len() as u64))
+            }
         }
     }
 }
