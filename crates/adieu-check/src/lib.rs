@@ -23,6 +23,7 @@ mod depth;
 mod finding;
 mod fix;
 mod fuzz;
+mod noqa;
 mod python;
 mod repair;
 pub mod report;
