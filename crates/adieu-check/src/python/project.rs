@@ -31,7 +31,7 @@ struct Project<'a> {
 
 /// The tables to follow the paths of Python files.
 pub(crate) fn linker<'a>(summaries: &'a [FileSummary], modules: &'a Modules) -> Linker<'a> {
-    Linker::new(summaries, modules, canonical::canonicalize)
+    Linker::new(summaries, modules, canonical::canonicalize).extend()
 }
 
 /// All findings that need more than one function.
