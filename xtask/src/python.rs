@@ -11,9 +11,10 @@ use crate::command;
 use crate::step::Failure;
 
 /// What the tests start. A version that changes makes a new environment.
-const PACKAGES: [&str; 3] = [
+const PACKAGES: [&str; 4] = [
     "gunicorn==27.0.1",
     "kubernetes-validate==1.37.0",
+    "pygls==2.1.1",
     "uvicorn==0.54.0",
 ];
 
