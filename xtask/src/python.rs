@@ -11,10 +11,11 @@ use crate::command;
 use crate::step::Failure;
 
 /// What the tests start. A version that changes makes a new environment.
-const PACKAGES: [&str; 4] = [
+const PACKAGES: [&str; 5] = [
     "fastapi==0.163.2",
     "gunicorn==27.0.1",
     "kubernetes-validate==1.37.0",
+    "pygls==2.1.1",
     "uvicorn==0.54.0",
 ];
 

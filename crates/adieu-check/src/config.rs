@@ -31,6 +31,8 @@ pub struct Config {
     pub per_file_ignores: BTreeMap<String, Vec<String>>,
     /// The file with the findings of old.
     pub baseline: Option<PathBuf>,
+    /// Whether new rules run as well, whose precision is not measured yet.
+    pub preview: bool,
     /// Whether test code is checked too.
     pub tests: bool,
     /// How long the program itself takes to stop, for the deployment rules; read from the code

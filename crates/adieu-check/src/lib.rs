@@ -27,6 +27,7 @@ mod flat_tree;
 mod fuzz;
 mod go;
 mod node;
+mod noqa;
 mod python;
 mod repair;
 pub mod report;

@@ -218,6 +218,13 @@ fn plan(roots: &[PathBuf], path: &str, findings: &[&Finding]) -> io::Result<Plan
     })
 }
 
+/// The text of a file that a finding names, without a byte order mark.
+pub(crate) fn text_of(request: &Request, path: &str) -> io::Result<String> {
+    let file = locate(&request.paths, path)?;
+    let text = String::from_utf8(file.read()?).map_err(io::Error::other)?;
+    Ok(text.strip_prefix(MARK).map(str::to_owned).unwrap_or(text))
+}
+
 /// The file behind a shown path: below one of the named directories, or one of the named files.
 fn locate(roots: &[PathBuf], path: &str) -> io::Result<Inside> {
     // A name that is not UTF-8 is shown with this in its place, and could be another file's.

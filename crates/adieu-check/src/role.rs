@@ -81,6 +81,11 @@ const ASIDE_FOLDERS: &[&str] = &[
     "script",
     "ci",
     ".github",
+    ".ci",
+    ".circleci",
+    ".buildkite",
+    ".gitlab",
+    ".azure-pipelines",
     ".devcontainer",
     "devcontainer",
     "hack",
@@ -166,7 +171,10 @@ pub(crate) fn of(path: &str) -> Role {
             );
     let mut folders_of = folders.split('/').filter(|folder| !folder.is_empty());
     let is_test_folder = |folder: &str| {
-        TEST_FOLDERS.contains(&folder) || folder.ends_with("_tests") || folder.ends_with("-tests")
+        TEST_FOLDERS.contains(&folder)
+            || folder.ends_with("_tests")
+            || folder.ends_with("-tests")
+            || folder.starts_with("test-")
     };
     if is_test_file
         || folders_of.clone().any(is_test_folder)
@@ -174,9 +182,16 @@ pub(crate) fn of(path: &str) -> Role {
     {
         return Role::Test;
     }
-    let at_root = folders_of.clone().next().unwrap_or("");
+    // What was unpacked into `shop-1.2/` has its root there.
+    let at_root = folders_of
+        .clone()
+        .find(|it| !is_versioned(it))
+        .unwrap_or("");
+    let is_chart = [".yaml", ".yml", ".tpl"]
+        .iter()
+        .any(|end| file.ends_with(end));
     let is_aside = folders_of.any(|folder| {
-        ASIDE_FOLDERS.contains(&folder)
+        ASIDE_FOLDERS.contains(&folder) && !(is_chart && folder == "templates")
             || folder.starts_with("bench")
             || folder.starts_with("eval_")
             || folder.ends_with("-examples")
@@ -202,6 +217,13 @@ pub(crate) fn of(path: &str) -> Role {
     if is_aside { Role::Aside } else { Role::Product }
 }
 
+/// `shop-1.2.3`
+fn is_versioned(folder: &str) -> bool {
+    folder.rsplit_once('-').is_some_and(|(_, version)| {
+        version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.')
+    })
+}
+
 fn words(file: &str) -> impl Iterator<Item = &str> {
     file.split(['.', '-', '_'])
 }
@@ -225,6 +247,7 @@ mod tests {
             "src/users.test.tsx",
             "tests/e2e/docker-compose.yml",
             "docker-compose.test.yml",
+            "test-services/entrypoint.sh",
         ] {
             assert_eq!(of(path), Role::Test, "{path}");
         }
@@ -254,6 +277,9 @@ mod tests {
             "tools/gen.py",
             "compose.dev.yaml",
             "Dockerfile.dev",
+            ".ci/proxy.dockerfile",
+            "shop-1.2.0/bin/start.py",
+            "app/templates/page.py",
         ] {
             assert_eq!(of(path), Role::Aside, "{path}");
         }
@@ -262,6 +288,9 @@ mod tests {
             "device/app.py",
             "compose.yaml",
             "Dockerfile.prod",
+            "chart/templates/web.yaml",
+            "./app.py",
+            "../app.py",
         ] {
             assert_eq!(of(path), Role::Product, "{path}");
         }

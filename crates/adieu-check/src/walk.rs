@@ -29,6 +29,18 @@ pub(crate) enum Kind {
     Unit,
     Script,
     Procfile,
+    /// `fly.toml`
+    Fly,
+    /// A job of Nomad.
+    Nomad,
+    /// JSON that may be a task definition of ECS.
+    Task,
+    /// Settings that may be those of supervisord.
+    Supervisor,
+    Nginx,
+    HaProxy,
+    /// Templates that the others of a chart take in.
+    ChartHelpers,
 }
 
 /// One file to look at.
@@ -342,6 +354,15 @@ fn is_overlay(path: &Path) -> bool {
     folder.is_some_and(|folder| folder.to_string_lossy().ends_with(".service.d"))
 }
 
+/// Whether a directory above a file has this in its name.
+fn is_in(path: &Path, part: &str) -> bool {
+    let folders = path.parent().into_iter().flat_map(Path::components);
+    folders
+        .rev()
+        .take(3)
+        .any(|folder| folder.as_os_str().to_string_lossy().contains(part))
+}
+
 fn kind_of(path: &Path, named: bool) -> Option<Kind> {
     let name = path.file_name()?.to_str()?;
     let lower = name.to_ascii_lowercase();
@@ -360,6 +381,20 @@ fn kind_of(path: &Path, named: bool) -> Option<Kind> {
         "conf" if is_overlay(path) => Kind::Unit,
         "sh" | "bash" => Kind::Script,
         "dockerfile" | "containerfile" => Kind::Dockerfile,
+        "nomad" => Kind::Nomad,
+        "hcl" if lower.ends_with(".nomad.hcl") => Kind::Nomad,
+        "toml" if lower == "fly.toml" || lower.starts_with("fly.") => Kind::Fly,
+        "json" if lower.contains("task") && lower.contains("def") => Kind::Task,
+        "conf" | "ini" if lower.contains("supervisor") || is_in(path, "supervisor") => {
+            Kind::Supervisor
+        }
+        "conf" if lower == "nginx.conf" => Kind::Nginx,
+        "cfg" if lower == "haproxy.cfg" => Kind::HaProxy,
+        "tpl" if is_in(path, "templates") => Kind::ChartHelpers,
+        // A unit that a build completes: `app.service.in`.
+        "in" | "j2" | "tmpl" | "tpl" | "template" | "erb" if lower.contains(".service.") => {
+            Kind::Unit
+        }
         _ if lower == "cargo.toml" => Kind::CargoManifest,
         _ if lower == "go.mod" => Kind::GoModule,
         _ if lower == "package.json" => Kind::NodePackage,

@@ -204,7 +204,7 @@ fn templates_are_said_and_not_guessed() {
             "[Service]\nExecStart={{ program }}\nKillMode=none\n",
         )
         .file("app.py", SOUND);
-    assert_eq!(project.codes(), ["ADP101"]);
+    assert_eq!(project.codes(), ["ADD401", "ADP101"]);
     let root = project.path();
     let notices = project.outcome().notices;
     let said: Vec<String> = notices
@@ -214,8 +214,7 @@ fn templates_are_said_and_not_guessed() {
         .collect();
     insta::assert_snapshot!(said.join("\n"), @r"
     Dockerfile.web: is a template; what it becomes cannot be checked
-    chart/templates/web.yaml: is a Helm template; what it becomes cannot be checked
-    web.service: is a template; what it becomes cannot be checked
+    chart: 1 of 1 templates of this chart cannot be rendered here, `web.yaml` for want of a `Chart.yaml`; `helm template chart | adieu check -` checks them
     ");
 }
 

@@ -527,3 +527,35 @@ fn broken_files_do_not_stop_the_rest() {
         .file("broken.yaml", "apiVersion: [\nkind:\n");
     assert!(!project.budgeted().budgets.is_empty());
 }
+
+#[test]
+fn files_of_platforms_say_what_they_start_and_how_long_they_wait() {
+    let app = "gunicorn shop:app --graceful-timeout 60";
+    for (name, text, said) in [
+        (
+            "fly.toml",
+            format!("kill_signal = 'SIGTERM'\nkill_timeout = 70\n[processes]\nweb = '{app}'\n"),
+            "70 s  Fly.io waits",
+        ),
+        (
+            "shop.nomad",
+            format!(
+                "job \"shop\" {{\n  task \"web\" {{\n    kill_signal = \"SIGTERM\"\n    kill_timeout = \"70s\"\n    config {{\n      args = [{}]\n    }}\n  }}\n}}\n",
+                app.split(' ')
+                    .map(|word| format!("\"{word}\""))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+            "70 s  Nomad waits",
+        ),
+        (
+            "supervisord.conf",
+            format!("[program:web]\ncommand={app}\nstopwaitsecs=70\n"),
+            "70 s  supervisord waits",
+        ),
+    ] {
+        let told = Project::new().file(name, &text).budgets();
+        assert!(told.contains("62.1 s  gunicorn"), "{told}");
+        assert!(told.contains(said), "{told}");
+    }
+}

@@ -25,7 +25,7 @@ fn every_language_is_reached() {
         ("compose.yaml", "services: [\n", "ADX001"),
         (
             "pdb.yaml",
-            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nspec: {minAvailable: 0, maxUnavailable: 0}\n",
+            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nspec: {minAvailable: 0}\n",
             "ADD304",
         ),
         ("app.service", "[Service]\nKillMode=none\n", "ADD401"),
@@ -34,6 +34,24 @@ fn every_language_is_reached() {
             "web: gunicorn app --graceful-timeout 60\n",
             "ADD501",
         ),
+        (
+            "fly.toml",
+            "[processes]\nweb = 'app --grace 60'\n",
+            "ADD701",
+        ),
+        ("shop.nomad", "job \"a\" {\n", "ADX001"),
+        (
+            "task-definition.json",
+            "{\"containerDefinitions\": [1",
+            "ADX001",
+        ),
+        (
+            "supervisord.conf",
+            "[program:web]\ncommand=app --grace 60\n",
+            "ADD701",
+        ),
+        ("nginx.conf", "http {\n}\n", "ADD702"),
+        ("haproxy.cfg", "global\n", "ADD702"),
         ("app.py", "x = 1  # adieu: ignore[ADP101] gone\n", "ADX101"),
         (
             "lib.rs",

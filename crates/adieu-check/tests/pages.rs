@@ -21,7 +21,7 @@ fn project(page: &str, part: &str) -> Project {
             .expect("a fence names its file");
         project = project.file(name, body);
     }
-    project
+    project.preview()
 }
 
 #[test]

@@ -440,3 +440,92 @@ async def g():
         and on as from app.py:10:5
     ");
 }
+
+#[test]
+fn rust_methods_are_found_wherever_their_impl_stands() {
+    let project = Project::rust("mod store;\nmod disk;\nmod web;\n")
+        .file("src/store.rs", "pub struct Store;\nimpl Store {\n    pub fn save(&self) { self.write(); }\n}\n")
+        .file(
+            "src/disk.rs",
+            "use crate::store::Store;\nimpl Store {\n    pub fn write(&self) { std::thread::sleep(d()); }\n}\n",
+        )
+        .file(
+            "src/web.rs",
+            "use crate::store::Store;\npub async fn handler(store: &Store) {\n    store.save();\n}\n",
+        );
+    assert_eq!(
+        project.told(),
+        ["src/web.rs:3 ADR101"],
+        "{}",
+        project.text()
+    );
+}
+
+#[test]
+fn rust_default_methods_and_globs_are_followed() {
+    let project = Project::rust("mod load;\nmod web;\n")
+        .file(
+            "src/load.rs",
+            "pub trait Load {\n    fn name(&self) -> u8;\n    fn load(&self) { std::thread::sleep(d()); }\n}\npub struct Disk;\n\
+             impl Load for Disk {\n    fn name(&self) -> u8 { 1 }\n}\npub fn wait() { std::thread::sleep(d()); }\n",
+        )
+        .file(
+            "src/web.rs",
+            "use crate::load::*;\npub async fn a(disk: Disk) {\n    disk.load();\n}\npub async fn b() {\n    wait();\n}\n",
+        );
+    assert_eq!(
+        project.told(),
+        ["src/web.rs:3 ADR101", "src/web.rs:6 ADR101"],
+        "{}",
+        project.text()
+    );
+}
+
+#[test]
+fn rust_closures_that_run_on_the_spot_are_part_of_their_function() {
+    let project = Project::rust(
+        "pub async fn a(x: Option<u8>) {\n    x.map(|_| std::thread::sleep(d()));\n}\npub async fn b(x: Vec<u8>) {\n    \
+         x.par_iter().for_each(|_| std::thread::sleep(d()));\n    tokio::task::spawn_blocking(|| std::thread::sleep(d()));\n}\n",
+    );
+    assert_eq!(
+        project.told(),
+        ["src/lib.rs:2 ADR101"],
+        "{}",
+        project.text()
+    );
+}
+
+#[test]
+fn a_call_three_methods_below_is_found_in_both_languages() {
+    let python = Project::python(
+        "import time\n\nclass C:\n    def wait(self):\n        time.sleep(1)\n\nclass B:\n    def __init__(self):\n        self.c = \
+         C()\n    def b(self):\n        self.c.wait()\n\nclass A:\n    def __init__(self, b: B):\n        self.b = b\n    def a(self):\n\
+         \x20       self.b.b()\n\nasync def f(a: A):\n    a.a()\n",
+    );
+    assert_eq!(python.told(), ["app.py:20 ADP101"], "{}", python.text());
+    let rust = Project::rust(
+        "struct C;\nimpl C { fn wait(&self) { std::thread::sleep(d()); } }\nstruct B { c: C }\nimpl B { fn b(&self) { self.c.wait(); } \
+         }\nstruct A { b: B }\nimpl A { fn a(&self) { self.b.b(); } }\npub async fn f(a: &A) {\n    a.a();\n}\n",
+    );
+    assert_eq!(rust.told(), ["src/lib.rs:8 ADR101"], "{}", rust.text());
+}
+
+#[test]
+fn python_template_methods_and_injected_dependencies_are_followed() {
+    let template = Project::python(
+        "import abc\nimport time\n\nclass Job(abc.ABC):\n    def run(self):\n        self.step()\n    @abc.abstractmethod\n    def \
+         step(self): ...\n\nclass Mail(Job):\n    def step(self):\n        time.sleep(1)\n\nasync def f(job: Job):\n    job.run()\n",
+    );
+    assert_eq!(template.told(), ["app.py:15 ADP101"], "{}", template.text());
+    let injected = Project::python(
+        "import time\nfrom typing import Annotated\n\nfrom fastapi import Depends, FastAPI\n\nclass Repo:\n    def load(self):\n        \
+         time.sleep(1)\n\nDep = Annotated[Repo, Depends()]\napp = FastAPI()\n\n@app.get('/')\nasync def f(repo: Dep):\n    \
+         repo.load()\n\n@app.get('/b')\nasync def g(repo: Annotated[Repo, Depends(Repo)]):\n    repo.load()\n",
+    );
+    assert_eq!(
+        injected.told(),
+        ["app.py:15 ADP101", "app.py:19 ADP101"],
+        "{}",
+        injected.text()
+    );
+}

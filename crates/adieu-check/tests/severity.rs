@@ -291,3 +291,62 @@ fn the_main_of_an_example_or_a_test_makes_no_service_of_its_package() {
     assert!(project("tests/serve.rs").is_empty());
     assert_eq!(project("src/main.rs"), ["src/lib.rs:1 ADR202 warning"]);
 }
+
+#[test]
+fn a_task_that_nothing_could_keep_is_a_note() {
+    let of = |name: &str| {
+        of_service(&format!(
+            "class A:\n    def {name}(self, *_):\n        asyncio.create_task(g())\n"
+        ))
+    };
+    for name in ["__del__", "on_sigterm", "handle_signal"] {
+        assert_eq!(of(name), ["app.py:6 ADP301 note"], "{name}");
+    }
+    assert_eq!(of("handle"), ["app.py:6 ADP301 error"]);
+}
+
+#[test]
+fn a_loop_that_an_error_ends_is_left_alone() {
+    let text = "async def f(x):\n    try:\n        while True:\n            x = x.next()\n    except StopIteration:\n        pass\n";
+    assert!(Project::python(text).severities().is_empty());
+    let text = "async def f(x):\n    while True:\n        x = x.next()\n";
+    assert_eq!(
+        Project::python(text).severities(),
+        ["app.py:2 ADP602 warning"]
+    );
+}
+
+#[test]
+fn a_main_that_asks_a_person_needs_no_handler() {
+    let of = |line: &str| {
+        Project::python(&format!(
+            "import asyncio\nasync def main():\n    while True:\n        {line}\n        await asyncio.sleep(1)\nasyncio.run(main())\n"
+        ))
+        .codes()
+    };
+    assert!(of("x = 1").contains(&"ADP503"));
+    assert!(!of("x = input()").contains(&"ADP503"));
+}
+
+#[test]
+fn a_handler_for_ctrl_c_is_asked_for_once_in_a_package() {
+    let text =
+        "use tokio::net::TcpListener;\npub async fn f() { tokio::signal::ctrl_c().await; }\n";
+    let project = Project::rust("mod a;\nmod b;\n")
+        .file("src/a.rs", text)
+        .file("src/b.rs", text);
+    assert_eq!(project.severities(), ["src/a.rs:2 ADR303 warning"]);
+}
+
+#[test]
+fn what_the_kernel_answers_is_no_disk() {
+    let of = |path: &str| {
+        Project::rust(&format!(
+            "use axum::Router;\npub async fn handler(r: Router) {{ let _ = std::fs::read_to_string({path}); }}\n"
+        ))
+        .severities()
+    };
+    assert_eq!(of("\"/srv/data\""), ["src/lib.rs:2 ADR102 warning"]);
+    assert!(of("\"/proc/self/status\"").is_empty());
+    assert!(of("\"/dev/fd\"").is_empty());
+}

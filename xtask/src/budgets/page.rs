@@ -19,7 +19,19 @@ pub(crate) fn render(rows: &[Row]) -> String {
     );
     let _ = writeln!(out, "|---|---:|---:|---:|");
     for row in rows {
-        let Computed { at_least, is_clear } = row.computed;
+        let Computed {
+            at_least,
+            is_clear,
+            is_limited,
+        } = row.computed;
+        if !is_limited {
+            let (program, command, after) = (&row.program, &row.command, row.longest / 1_000);
+            let _ = writeln!(
+                out,
+                "| {program}: `{command}` | no limit | still there after {after} s | – |"
+            );
+            continue;
+        }
         let over = if is_clear { "" } else { "over " };
         let ratio = match is_clear {
             true => format!("{:.2}", at_least as f64 / row.longest.max(1) as f64),
@@ -54,12 +66,13 @@ mod tests {
 
     #[test]
     fn what_is_not_clear_has_no_ratio() {
-        let row = |program: &str, is_clear| Row {
+        let row = |program: &str, is_clear, is_limited| Row {
             program: program.to_owned(),
             command: "web --fast".to_owned(),
             computed: Computed {
                 at_least: 4_500,
                 is_clear,
+                is_limited,
             },
             longest: 4_250,
         };
@@ -68,7 +81,15 @@ mod tests {
 |---|---:|---:|---:|
 | a: `web --fast` | 4.5 s | 4.25 s | 1.06 |
 | b: `web --fast` | over 4.5 s | 4.25 s | – |
+| c: `web --fast` | no limit | still there after 4 s | – |
 ";
-        assert_eq!(render(&[row("a", true), row("b", false)]), expected);
+        assert_eq!(
+            render(&[
+                row("a", true, true),
+                row("b", false, true),
+                row("c", true, false)
+            ]),
+            expected
+        );
     }
 }

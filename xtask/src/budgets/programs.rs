@@ -1,6 +1,7 @@
 //! What is stopped: the servers, their settings, and what they serve.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use crate::step::Failure;
 /// Pinned to the versions whose sources the table of servers names.
 const PYTHON: &[&str] = &[
     "aiohttp==3.14.5",
+    "celery==5.7.0",
     "fastapi==0.163.0",
     "gunicorn==27.0.1",
     "hypercorn==0.18.0",
@@ -24,6 +26,12 @@ const PYTHON: &[&str] = &[
 const ASGI: &str = include_str!("served/asgi.py");
 const WSGI: &str = include_str!("served/wsgi.py");
 const AIOHTTP: &str = include_str!("served/aiohttp.py");
+const JOBS: &str = include_str!("served/jobs.py");
+
+/// A request that is answered in an hour.
+const SLOW: &[u8] = b"GET /slow?ms=3600000 HTTP/1.1\r\nHost: x\r\n\r\n";
+/// An order whose text never comes.
+const HALF: &[u8] = b"POST /orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
 
 const NEEDS: &[Need] = &[Need::debian(
     "python3",
@@ -46,12 +54,22 @@ pub(super) struct Program {
     /// The command as the deployment file has it.
     pub(super) shown: String,
     pub(super) folder: PathBuf,
-    pub(super) socket: PathBuf,
+    pub(super) client: Client,
     pub(super) words: Vec<String>,
-    /// What it says when it listens.
-    pub(super) listens: &'static str,
+    /// What it says when it listens, or begins its work; nothing where it says nothing.
+    pub(super) listens: Option<&'static str>,
     /// What it says when the request hangs.
     pub(super) hangs: Option<&'static str>,
+}
+
+/// How a program is given what hangs.
+pub(super) enum Client {
+    /// By itself.
+    None,
+    /// A request over a socket at a path.
+    Path(PathBuf, &'static [u8]),
+    /// A request over a port.
+    Port(u16, &'static [u8]),
 }
 
 /// Installs and builds what is missing.
@@ -74,8 +92,19 @@ pub(super) fn tools(checkout: &Checkout) -> Result<Tools, Failure> {
         "adieu-cli",
         "--package",
         "example-web",
+        "--package",
+        "example-orders",
     ];
     command::run(&mut checkout.cargo(words))?;
+    // A workspace of its own, in the target directory that the drills build it in too.
+    let manifest = checkout.root().join("fixtures/peers/rust/Cargo.toml");
+    let peers = home.join("peers");
+    let mut peer = checkout.cargo(["build", "--quiet", "--bin", "peer-axum"]);
+    peer.arg("--manifest-path")
+        .arg(&manifest)
+        .arg("--target-dir")
+        .arg(&peers);
+    command::run(&mut peer)?;
     Ok(Tools {
         python: venv.join("bin"),
         own: checkout.root().join("target/debug"),
@@ -86,7 +115,8 @@ pub(super) fn tools(checkout: &Checkout) -> Result<Tools, Failure> {
 /// All programs, in the order of the table.
 pub(super) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Program>, Failure> {
     let python = |package: &str, served: &str, words: &[&str], bind: Bind, listens| {
-        let folder = tools.home.join(package);
+        // One server takes part with several command lines.
+        let folder = tools.home.join(format!("{package}-{}", words.len()));
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("main.py"), served)?;
         let version = PYTHON.iter().find_map(|it| it.strip_prefix(package));
@@ -101,14 +131,42 @@ pub(super) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Program>, Fa
         )
     };
     let asgi = "main:app";
-    let web = tools.home.join("example-web");
-    let example = checkout.root().join("examples/web");
-    copy(&example, &["Cargo.toml", "src/main.rs"], &web)?;
+    let example = |name: &str, words: &[&str], request, more: &[&str]| {
+        let folder = tools.home.join(name);
+        let from = checkout
+            .root()
+            .join("examples")
+            .join(name.trim_start_matches("example-"));
+        copy(&from, &["Cargo.toml", "src/main.rs"], &folder)?;
+        let words: Vec<&str> = std::iter::once(name).chain(words.iter().copied()).collect();
+        let mut program = program(
+            tools,
+            name,
+            folder,
+            &words,
+            Bind::Url("--listen"),
+            "listening on",
+        )?;
+        program
+            .words
+            .extend(more.iter().map(|word| (*word).to_owned()));
+        if let Client::Path(_, sent) = &mut program.client {
+            *sent = request;
+        }
+        Ok::<Program, Failure>(program)
+    };
     Ok(vec![
         python(
             "uvicorn",
             ASGI,
             &["uvicorn", asgi, "--timeout-graceful-shutdown", "6"],
+            Bind::Path("--uds"),
+            "running on",
+        )?,
+        python(
+            "uvicorn",
+            ASGI,
+            &["uvicorn", asgi],
             Bind::Path("--uds"),
             "running on",
         )?,
@@ -133,15 +191,59 @@ pub(super) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Program>, Fa
             Bind::Argument,
             "Running on",
         )?,
-        program(
-            tools,
-            "example-web",
-            web,
-            &["example-web", "--grace", "6s"],
-            Bind::Url("--listen"),
-            "listening on",
+        python(
+            "celery",
+            JOBS,
+            &[
+                "celery",
+                "-A",
+                "main",
+                "worker",
+                "--time-limit",
+                "10",
+                "--concurrency",
+                "1",
+            ],
+            Bind::Nothing,
+            "ready.",
+        )?,
+        python(
+            "celery",
+            JOBS,
+            &["celery", "-A", "main", "worker", "--concurrency", "1"],
+            Bind::Nothing,
+            "ready.",
+        )?,
+        axum(checkout, tools)?,
+        example("example-web", &["--grace", "6s"], SLOW, &[])?,
+        example(
+            "example-orders",
+            &["--grace", "6s"],
+            HALF,
+            &["--admin", "127.0.0.1:0", "--database", "sqlite::memory:"],
         )?,
     ])
+}
+
+/// The server that axum's documentation shows.
+fn axum(checkout: &Checkout, tools: &Tools) -> Result<Program, Failure> {
+    let folder = tools.home.join("axum");
+    let from = checkout
+        .root()
+        .join("fixtures/peers/rust/src/bin/peer-axum.rs");
+    fs::create_dir_all(folder.join("src"))?;
+    fs::copy(from, folder.join("src/main.rs"))?;
+    let package =
+        "[package]\nname = \"peer-axum\"\nversion = \"0.1.0\"\n\n[dependencies]\naxum = \"0.8\"\n";
+    fs::write(folder.join("Cargo.toml"), package)?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut program = program(tools, "axum 0.8", folder, &["peer-axum"], Bind::Nothing, "")?;
+    let built = tools.home.join("peers/debug/peer-axum");
+    program.words = vec![built.display().to_string(), port.to_string()];
+    program.client = Client::Port(port, SLOW);
+    program.listens = None;
+    program.hangs = None;
+    Ok(program)
 }
 
 /// The option by which a program listens on a path.
@@ -152,6 +254,8 @@ enum Bind {
     Url(&'static str),
     /// `PATH`
     Argument,
+    /// It does not.
+    Nothing,
 }
 
 fn program(
@@ -164,7 +268,9 @@ fn program(
 ) -> Result<Program, Failure> {
     let image = format!("FROM python\nCMD {}\n", json!(words));
     fs::write(folder.join("Dockerfile"), image)?;
-    let is_own = words.first() == Some(&"example-web");
+    let is_own = words
+        .first()
+        .is_some_and(|first| first.starts_with("example-"));
     let programs = if is_own { &tools.own } else { &tools.python };
     let mut started: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     if let Some(first) = started.first_mut() {
@@ -172,18 +278,23 @@ fn program(
     }
     let socket = folder.join("s");
     let path = socket.display().to_string();
-    match bind {
-        Bind::Path(flag) => started.extend([flag.to_owned(), path]),
-        Bind::Url(flag) => started.extend([flag.to_owned(), format!("unix:{path}")]),
+    match &bind {
+        Bind::Path(flag) => started.extend([(*flag).to_owned(), path]),
+        Bind::Url(flag) => started.extend([(*flag).to_owned(), format!("unix:{path}")]),
         Bind::Argument => started.push(path),
+        Bind::Nothing => {}
     }
+    let client = match bind {
+        Bind::Nothing => Client::None,
+        _ => Client::Path(socket, SLOW),
+    };
     Ok(Program {
         name: name.to_owned(),
         shown: words.join(" "),
         folder,
-        socket,
+        client,
         words: started,
-        listens,
+        listens: Some(listens),
         // The example serves what waits in its accept queue, and says nothing of requests.
         hangs: (!is_own).then_some("hangs"),
     })
@@ -218,9 +329,10 @@ pub(super) fn computed(
         .map_err(|error| Failure::new(format!("adieu check gave no JSON: {error}")))?;
     let bound = &report["budgets"][0]["stop"]["bound"];
     match (bound["at-least-ms"].as_u64(), bound["limited"].as_bool()) {
-        (Some(at_least), Some(true)) => Ok(Computed {
+        (Some(at_least), Some(is_limited)) => Ok(Computed {
             at_least,
             is_clear: bound["clear"] == true,
+            is_limited,
         }),
         _ => Err(Failure::new(format!(
             "{}: no bound was computed: {bound}",

@@ -39,7 +39,8 @@ struct Program<'a> {
     entry: Option<&'a FileSummary>,
     /// Where the code starts the server; none where the command line does.
     place: Option<(&'a FileSummary, Place)>,
-    in_container: bool,
+    /// Where it runs; empty where no file says so.
+    platform: &'static str,
 }
 
 impl<'a> Assembler<'a> {
@@ -82,7 +83,7 @@ impl<'a> Assembler<'a> {
                 server,
                 entry: Some(summary),
                 place: Some((summary, place)),
-                in_container: false,
+                platform: "",
             })
             .collect();
         let rusts = self.programs.rust_servers().into_iter();
@@ -90,7 +91,7 @@ impl<'a> Assembler<'a> {
             server,
             entry: None,
             place: Some((summary, place)),
-            in_container: false,
+            platform: "",
         });
         let programs: Vec<Program<'a>> = pythons.into_iter().chain(rusts).collect();
         programs
@@ -170,7 +171,7 @@ impl<'a> Assembler<'a> {
     /// The server that a command starts: by its name, or in the code that it runs.
     fn program(&self, launch: &Launch) -> Option<Program<'a>> {
         let start = &launch.start;
-        let in_container = matches!(launch.patience.platform, "docker compose" | "docker stop");
+        let platform = launch.patience.platform;
         let words = command::inner(&start.words);
         if let Some(name) = command::server(words).or_else(|| is_dramatiq(words)) {
             let name = match name {
@@ -183,7 +184,7 @@ impl<'a> Assembler<'a> {
                 server,
                 entry: self.programs.application(start),
                 place: None,
-                in_container,
+                platform,
             });
         }
         if let Some(entry) = self.programs.code(start) {
@@ -192,7 +193,7 @@ impl<'a> Assembler<'a> {
                 server,
                 entry: Some(entry),
                 place: Some((summary, place)),
-                in_container,
+                platform,
             });
         }
         let (summary, CodeServer { server, place }) = self.programs.rust_server(start)?;
@@ -200,7 +201,7 @@ impl<'a> Assembler<'a> {
             server,
             entry: None,
             place: Some((summary, place)),
-            in_container,
+            platform,
         })
     }
 
@@ -250,7 +251,7 @@ impl<'a> Assembler<'a> {
             } else if step.setting {
                 parts.push(self.with_setting(step, server, program, start));
             } else {
-                let bound = step.default_bound(program.in_container).unwrap_or_default();
+                let bound = step.default_bound(program.platform).unwrap_or_default();
                 parts.push(Node::new(
                     &*step.what,
                     default_of(server),
@@ -300,7 +301,7 @@ impl<'a> Assembler<'a> {
         start: &Start,
     ) -> Node {
         let (bound, origin) = self.setting(server, program, start).unwrap_or_else(|| {
-            let bound = step.default_bound(program.in_container).unwrap_or_default();
+            let bound = step.default_bound(program.platform).unwrap_or_default();
             (bound, default_of(server))
         });
         // A default is to be changed where the server is started.
@@ -591,7 +592,7 @@ impl<'a> Assembler<'a> {
 
 /// A step that is as long as the hooks inside it, or cut off.
 fn with_hooks(step: &ServerStep, server: &Server, hooks: Vec<Node>, program: Program<'_>) -> Node {
-    match step.default_bound(program.in_container) {
+    match step.default_bound(program.platform) {
         Some(limit) => Node::new(&*step.what, default_of(server), Shape::Within(limit, hooks)),
         None => Node::new(&*step.what, Origin::Parts, Shape::Series(hooks)),
     }

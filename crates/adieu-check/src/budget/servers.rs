@@ -41,7 +41,9 @@ pub(super) struct ServerStep {
     #[serde(default)]
     pub(super) setting: bool,
     default: Option<Default>,
-    default_in_container: Option<u64>,
+    /// The default on platforms, by their names, in seconds.
+    #[serde(default)]
+    default_on: BTreeMap<String, u64>,
     millis: Option<u64>,
     limit: Option<NoLimit>,
     #[serde(default)]
@@ -66,15 +68,15 @@ enum NoLimit {
 
 impl ServerStep {
     /// How long it takes where nothing is set; nothing for a step that takes as long as its hooks.
-    pub(super) fn default_bound(&self, in_container: bool) -> Option<Bound> {
+    pub(super) fn default_bound(&self, platform: &str) -> Option<Bound> {
         if self.unclear {
             return Some(Bound::UNCLEAR);
         }
         if let Some(NoLimit::NoLimit) = self.limit {
             return Some(Bound::UNLIMITED);
         }
-        if let Some(seconds) = self.default_in_container.filter(|_| in_container) {
-            return Some(Bound::seconds(seconds));
+        if let Some(seconds) = self.default_on.get(platform) {
+            return Some(Bound::seconds(*seconds));
         }
         match self.default {
             Some(Default::Seconds(seconds)) => Some(Bound::seconds(seconds)),
@@ -128,13 +130,17 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_table() {
-        let default = |name: &str, at: usize| servers()[name].steps[at].default_bound(false);
+        let default = |name: &str, at: usize| servers()[name].steps[at].default_bound("");
         assert_eq!(default("gunicorn", 1), Some(Bound::seconds(30)));
         assert_eq!(default("uvicorn", 1), Some(Bound::UNLIMITED));
         assert_eq!(default("uvicorn", 2), None);
         assert_eq!(
-            servers()["adieu"].steps[0].default_bound(true),
+            servers()["adieu"].steps[0].default_bound("docker stop"),
             Some(Bound::seconds(8))
+        );
+        assert_eq!(
+            servers()["adieu"].steps[0].default_bound("Fly.io"),
+            Some(Bound::seconds(4))
         );
     }
 }

@@ -43,6 +43,12 @@ pub(crate) struct Linker<'a> {
     first_class: Arc<[u32]>,
     /// By the number of the function.
     flags: Arc<[FnFlags]>,
+    /// Functions of a class that stand in other files.
+    extended: Arc<FxHashMap<(u32, Box<str>), u32>>,
+    /// Traits whose default methods a class has, by paths.
+    extended_bases: Arc<FxHashMap<u32, Vec<Box<str>>>>,
+    /// The subclass of a class that has only one.
+    only_subclass: Arc<FxHashMap<u32, u32>>,
     known: FxHashMap<Box<str>, Entity>,
     /// Where a name was looked for behind a star in vain, or still is. Modules that take in each
     /// other have more ways between them than anyone could try.
@@ -90,10 +96,103 @@ impl<'a> Linker<'a> {
             flags: functions_of(summaries)
                 .map(|function| function.flags)
                 .collect(),
+            extended: Arc::default(),
+            extended_bases: Arc::default(),
+            only_subclass: Arc::default(),
             known: FxHashMap::default(),
             asked: FxHashSet::default(),
             stars: 0,
         }
+    }
+
+    /// Finds what the only subclass puts in the place of methods without a body of their own.
+    ///
+    /// Only classes that have such methods are asked for, by their names: few bases have to be followed.
+    fn find_overrides(&mut self) {
+        let mut open: FxHashMap<&str, Vec<u32>> = FxHashMap::default();
+        for (index, summary) in self.summaries.iter().enumerate() {
+            let is_open = |class: u32| {
+                let members = summary.classes[class as usize].members.values();
+                members.into_iter().any(|member| {
+                    matches!(member, Symbol::Function(at) if summary.functions[*at as usize].flags.has(FnFlags::OPAQUE))
+                })
+            };
+            for (name, symbol) in &summary.symbols {
+                if let Symbol::Class(class) = symbol
+                    && is_open(*class)
+                {
+                    open.entry(name)
+                        .or_default()
+                        .push(self.first_class[index] + class);
+                }
+            }
+        }
+        let mut subclasses: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for (index, summary) in self.summaries.iter().enumerate() {
+            for (at, class) in summary.classes.iter().enumerate() {
+                for base in &class.bases {
+                    let path = summary.names.get(*base);
+                    let name = path.rsplit('.').next().unwrap_or(path);
+                    if !open.contains_key(name) {
+                        continue;
+                    }
+                    if let Entity::Class(base) = self.resolve(path) {
+                        subclasses
+                            .entry(base)
+                            .or_default()
+                            .push(self.first_class[index] + at as u32);
+                    }
+                }
+            }
+        }
+        let only =
+            subclasses
+                .into_iter()
+                .filter_map(|(base, subclasses)| match subclasses.as_slice() {
+                    [only] => Some((base, *only)),
+                    _ => None,
+                });
+        self.only_subclass = Arc::new(only.collect());
+    }
+
+    /// What stands in the place of a method without a body of its own.
+    fn overridden(&mut self, class: u32, name: &str, found: Entity, depth: u32) -> Entity {
+        match (&found, self.only_subclass.get(&class).copied()) {
+            (Entity::Function(function), Some(subclass))
+                if self.flags(*function).has(FnFlags::OPAQUE) =>
+            {
+                let (summary, index) = self.class_summary(subclass);
+                match self.summaries[summary].classes[index].members.get(name) {
+                    Some(symbol) => self.symbol(summary, *symbol, depth + 1),
+                    None => found,
+                }
+            }
+            _ => found,
+        }
+    }
+
+    /// Gives types what `impl` blocks of other files add to them, and abstract methods their bodies.
+    pub(crate) fn extend(mut self) -> Linker<'a> {
+        let mut extended: FxHashMap<(u32, Box<str>), u32> = FxHashMap::default();
+        let mut bases: FxHashMap<u32, Vec<Box<str>>> = FxHashMap::default();
+        for (index, summary) in self.summaries.iter().enumerate() {
+            for extension in &summary.extensions {
+                let Entity::Class(class) = self.resolve(summary.names.get(extension.of)) else {
+                    continue;
+                };
+                for (name, function) in &extension.members {
+                    let number = self.function_number(index, *function as usize);
+                    extended.entry((class, name.clone())).or_insert(number);
+                }
+                let base = extension.base.map(|base| summary.names.get(base).into());
+                bases.entry(class).or_default().extend(base);
+            }
+        }
+        self.find_overrides();
+        self.extended = Arc::new(extended);
+        self.extended_bases = Arc::new(bases);
+        self.known.clear();
+        self
     }
 
     /// A copy of the tables with an empty memory, for another thread.
@@ -106,6 +205,9 @@ impl<'a> Linker<'a> {
             first_function: Arc::clone(&self.first_function),
             first_class: Arc::clone(&self.first_class),
             flags: Arc::clone(&self.flags),
+            extended: Arc::clone(&self.extended),
+            extended_bases: Arc::clone(&self.extended_bases),
+            only_subclass: Arc::clone(&self.only_subclass),
             known: FxHashMap::default(),
             asked: FxHashSet::default(),
             stars: 0,
@@ -242,7 +344,10 @@ impl<'a> Linker<'a> {
                     return Entity::Class(class);
                 }
                 "__entered__" => self.member(class, "__enter__", true, depth),
-                _ => self.member(class, name, true, depth),
+                _ => {
+                    let found = self.member(class, name, true, depth);
+                    self.overridden(class, name, found, depth)
+                }
             },
             Entity::Super(class) => self.inherited(class, name, depth),
             Entity::External(outside) => return self.outside(&format!("{outside}.{name}")),
@@ -335,7 +440,10 @@ impl<'a> Linker<'a> {
         if let Some(symbol) = self.summaries[summary].classes[index].members.get(name) {
             return self.symbol(summary, *symbol, depth);
         }
-        let found = self.inherited(class, name, depth);
+        let found = match self.added(class, name, depth) {
+            Entity::Unknown => self.inherited(class, name, depth),
+            added => added,
+        };
         match found {
             // `Class.attribute` of an outside base is not what an instance would see.
             Entity::External(outside) if !instance => {
@@ -347,6 +455,29 @@ impl<'a> Linker<'a> {
             }
             other => other,
         }
+    }
+
+    /// What other files add to a class.
+    fn added(&mut self, class: u32, name: &str, depth: u32) -> Entity {
+        if self.extended_bases.is_empty() {
+            return Entity::Unknown;
+        }
+        if let Some(function) = self.extended.get(&(class, Box::from(name))) {
+            return Entity::Function(*function);
+        }
+        let bases = self.extended_bases.get(&class).cloned().unwrap_or_default();
+        for base in bases {
+            let found = match self.follow(&base, depth + 1) {
+                Entity::Class(base) if base != class && depth < LONGEST_CHAIN => {
+                    self.member(base, name, true, depth + 1)
+                }
+                _ => Entity::Unknown,
+            };
+            if found != Entity::Unknown {
+                return found;
+            }
+        }
+        Entity::Unknown
     }
 
     fn inherited(&mut self, class: u32, name: &str, depth: u32) -> Entity {

@@ -33,7 +33,7 @@ pub(crate) use modules::{ModuleId, Modules};
 pub(crate) use reach::{Hop, Reach};
 pub(crate) use steps::{Length, Step, after_run};
 pub(crate) use summary::{
-    Call, CallFlags, Class, CodeGrace, CodeServer, Facts, FileSummary, FnFlags, Function, Hook,
-    Moment, NameId, Symbol, Timed,
+    Call, CallFlags, Class, CodeGrace, CodeServer, Extension, Facts, FileSummary, FnFlags,
+    Function, Hook, Moment, NameId, Symbol, Timed,
 };
 pub(crate) use targets::{Leaf, Target, Targets, blocks, runs, spoken};

@@ -179,6 +179,17 @@ pub(crate) struct Class {
     pub(crate) members: FxHashMap<Box<str>, Symbol>,
 }
 
+/// An `impl` block for a type of another module.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    /// The path of the type.
+    pub(crate) of: NameId,
+    /// Its functions, by name.
+    pub(crate) members: Vec<(Box<str>, u32)>,
+    /// The trait that it implements, whose default methods the type has as well.
+    pub(crate) base: Option<NameId>,
+}
+
 /// One file.
 #[derive(Debug)]
 pub(crate) struct FileSummary {
@@ -188,6 +199,8 @@ pub(crate) struct FileSummary {
     pub(crate) functions: Vec<Function>,
     pub(crate) classes: Vec<Class>,
     pub(crate) symbols: FxHashMap<Box<str>, Symbol>,
+    /// Methods for types that stand in other modules, and traits that these implement.
+    pub(crate) extensions: Vec<Extension>,
     /// Modules whose names are all imported.
     pub(crate) stars: Vec<NameId>,
     /// Findings that needed no other file.
@@ -207,6 +220,10 @@ pub(crate) struct FileSummary {
 pub(crate) struct Facts {
     /// Something here handles SIGTERM, or hands the process to a server that does.
     pub(crate) handles_signals: bool,
+    /// Has a loop outside of coroutines that nothing ends.
+    pub(crate) is_endless: bool,
+    /// What it sets of a queue of jobs.
+    pub(crate) jobs: JobSettings,
     /// Where `tokio::signal::ctrl_c` is waited for.
     pub(crate) ctrl_c: Option<Place>,
     /// Coroutine functions run from the `__main__` block.
@@ -227,6 +244,17 @@ pub(crate) struct Facts {
     pub(crate) is_for_windows: bool,
     /// Calls of `add_signal_handler` in a file that does not look where it runs.
     pub(crate) unguarded_handlers: Vec<Place>,
+}
+
+/// What a file sets of Celery and its broker.
+#[derive(Debug, Default)]
+pub(crate) struct JobSettings {
+    /// Where tasks are acknowledged when they have ended.
+    pub(crate) acks_late: Option<Place>,
+    /// A task whose worker is lost goes back to the queue.
+    pub(crate) rejects_lost: bool,
+    /// How long the broker waits for an acknowledgement, in seconds, and where that stands.
+    pub(crate) visibility: Option<(u64, Place)>,
 }
 
 /// How long a program gives itself to stop, as its code says it.
@@ -289,6 +317,7 @@ impl FileSummary {
             functions: Vec::new(),
             classes: Vec::new(),
             symbols: FxHashMap::default(),
+            extensions: Vec::new(),
             stars: Vec::new(),
             findings: Vec::new(),
             runtimes: Vec::new(),

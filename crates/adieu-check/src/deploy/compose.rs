@@ -57,7 +57,9 @@ fn check_service(name: &Node, service: &Node, reporter: &mut Reporter<'_>) {
     let line = words.last().map(String::as_str).unwrap_or_default();
     let several = shell
         && (line.contains(" & ") || line.contains("&&") || line.contains(';'))
-        && !line.contains("exec ");
+        && !line.contains("exec ")
+        // What ends by itself is over before anything stops it.
+        && !line.trim_end().rsplit([';', '&']).next().is_some_and(|end| end.trim_start().starts_with("exit"));
     let has_init = service
         .get("init")
         .and_then(Node::text)

@@ -238,11 +238,52 @@ pub(crate) fn check(file: &Dockerfile, reporter: &mut Reporter<'_>) {
             start(file, cmd, rank, offer, reporter);
         }
     }
+    if !windows {
+        unhandled(file, reporter);
+    }
     if let Some(signal) = file.last("STOPSIGNAL") {
         stop_signal(file, signal, reporter);
     }
     if let Some(check) = file.last("HEALTHCHECK") {
         health(file, check, reporter);
+    }
+}
+
+/// Python as PID 1, running code that never ends and handles no signal.
+fn unhandled(file: &Dockerfile, reporter: &mut Reporter<'_>) {
+    let image = reporter.images.of_file(reporter.path);
+    let (Some(image), Some(line)) = (image, file.start_line()) else {
+        return;
+    };
+    let has_shell = ["ENTRYPOINT", "CMD"]
+        .iter()
+        .filter_map(|name| file.last(name))
+        .any(|instruction| form(instruction).shell);
+    let start = reporter.images.start(Some(&image), None, None, Vec::new());
+    let words = match start.words.split_first() {
+        Some((first, rest)) if first == "exec" => rest,
+        _ => &*start.words,
+    };
+    // An init program above it is ended by the signal, and a script without `exec` is said elsewhere.
+    let is_first = words
+        .first()
+        .is_some_and(|word| command::program(word).starts_with("python"));
+    let is_first =
+        is_first && (start.words.len() > words.len() || file.start_words() == start.words);
+    if has_shell || !is_first || reporter.images.has_init(reporter.path) {
+        return;
+    }
+    let programs = reporter.project.programs;
+    if let Some(code) = programs.code(&start)
+        && code.facts.is_endless
+        && !programs.handle_signals()
+    {
+        let name = &code.path;
+        let message = format!(
+            "Python is PID 1 here and `{name}` has no handler for SIGTERM, so the kernel drops it and `docker stop` ends in \
+             SIGKILL: handle it, or start under `adieu run` or `tini`"
+        );
+        reporter.report(line, rule::UNHANDLED_PID_1, message);
     }
 }
 

@@ -144,6 +144,23 @@ impl<'a> Images<'a> {
         })
     }
 
+    /// Whether a compose file starts this Dockerfile under an init program.
+    pub(crate) fn has_init(&self, dockerfile: &str) -> bool {
+        self.composes.iter().any(|(path, document)| {
+            let services = document
+                .get("services")
+                .map(Node::entries)
+                .unwrap_or_default();
+            services.iter().any(|(_, service)| {
+                let init = service.get("init").and_then(Node::text);
+                matches!(init, Some("true" | "yes" | "on"))
+                    && self
+                        .of_service(path, service)
+                        .is_some_and(|image| image.path == dockerfile)
+            })
+        })
+    }
+
     /// A Dockerfile as an image of its own.
     pub(crate) fn of_file(&self, path: &str) -> Option<Image<'a>> {
         let (path, file) = self.dockerfiles.get_key_value(path)?;

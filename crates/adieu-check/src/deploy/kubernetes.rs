@@ -5,11 +5,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Reporter;
+use super::cloud_run;
 use super::command;
 use super::images::Image;
 use super::launch;
 use super::start::{Spot, Variable};
-use super::yaml::Node;
+use super::yaml::{self, Node};
 use crate::rule;
 use crate::severity::Severity;
 
@@ -21,7 +22,75 @@ pub(crate) type ConfigMaps<'a> = FxHashMap<&'a str, Option<&'a Node>>;
 
 /// The longest grace that a patch of an object gives it, by kind and name: which overlay is meant
 /// cannot be known.
-pub(crate) type Patches<'a> = FxHashMap<(&'a str, &'a str), u64>;
+pub(crate) type Patches = FxHashMap<(String, String), u64>;
+
+/// A Service, by the labels that it selects pods with.
+#[derive(Debug)]
+pub(crate) struct Selector<'a> {
+    name: &'a str,
+    namespace: Option<&'a str>,
+    labels: &'a Node,
+}
+
+/// Learns the Services of a file.
+pub(crate) fn selectors<'a>(documents: &'a [Node], into: &mut Vec<Selector<'a>>) {
+    for object in objects(documents) {
+        let is_service = object.get("kind").and_then(Node::text) == Some("Service");
+        let labels = object
+            .at(&["spec", "selector"])
+            .filter(|labels| !labels.entries().is_empty());
+        let name = object.at(&["metadata", "name"]).and_then(Node::text);
+        if let (true, Some(labels), Some(name)) = (is_service, labels, name) {
+            let namespace = object.at(&["metadata", "namespace"]).and_then(Node::text);
+            into.push(Selector {
+                name,
+                namespace,
+                labels,
+            });
+        }
+    }
+}
+
+impl Selector<'_> {
+    fn selects(&self, object: &Node, labels: &Node) -> bool {
+        let namespace = object.at(&["metadata", "namespace"]).and_then(Node::text);
+        let same_namespace = match (self.namespace, namespace) {
+            (Some(own), Some(other)) => own == other,
+            // Left out, it is where both are put.
+            _ => true,
+        };
+        same_namespace && has_all(labels, self.labels)
+    }
+}
+
+/// Whether labels hold all of those that are asked for.
+fn has_all(labels: &Node, asked: &Node) -> bool {
+    asked.entries().iter().all(|(name, value)| {
+        let held = name.text().and_then(|name| labels.get(name));
+        held.is_some_and(|held| held.same(value))
+    })
+}
+
+/// The labels of the pods of an object.
+fn pod_labels<'a>(kind: &str, object: &'a Node) -> Option<&'a Node> {
+    match kind {
+        "Pod" => object.at(&["metadata", "labels"]),
+        _ => object.at(&["spec", "template", "metadata", "labels"]),
+    }
+}
+
+/// Learns how many replicas there are of what has which labels.
+pub(crate) fn replicas<'a>(documents: &'a [Node], into: &mut Vec<(&'a Node, u64)>) {
+    for object in objects(documents) {
+        let kind = object.get("kind").and_then(Node::text).unwrap_or("");
+        let count = object.at(&["spec", "replicas"]).and_then(Node::number);
+        if let ("Deployment" | "StatefulSet", Some(labels), Some(count)) =
+            (kind, pod_labels(kind, object), count)
+        {
+            into.push((labels, count));
+        }
+    }
+}
 
 /// The objects of a file, those in lists too.
 fn objects(documents: &[Node]) -> impl Iterator<Item = &Node> {
@@ -49,8 +118,9 @@ pub(crate) fn config_maps<'a>(documents: &'a [Node], maps: &mut ConfigMaps<'a>) 
 }
 
 /// Learns the patches of a file: a grace for pods whose images stand elsewhere.
-pub(crate) fn patches<'a>(documents: &'a [Node], patches: &mut Patches<'a>) {
+pub(crate) fn patches(documents: &[Node], patches: &mut Patches) {
     for object in objects(documents) {
+        in_kustomization(object, patches);
         let kind = object.get("kind").and_then(Node::text);
         let name = object.at(&["metadata", "name"]).and_then(Node::text);
         let (Some(kind), Some(name)) = (kind, name) else {
@@ -65,8 +135,50 @@ pub(crate) fn patches<'a>(documents: &'a [Node], patches: &mut Patches<'a>) {
             .get("terminationGracePeriodSeconds")
             .and_then(Node::number);
         if let (false, Some(grace)) = (is_whole, grace) {
-            let longest = patches.entry((kind, name)).or_insert(0);
-            *longest = grace.max(*longest);
+            learn(kind, name, grace, patches);
+        }
+    }
+}
+
+fn learn(kind: &str, name: &str, grace: u64, patches: &mut Patches) {
+    let longest = patches
+        .entry((kind.to_owned(), name.to_owned()))
+        .or_insert(0);
+    *longest = grace.max(*longest);
+}
+
+/// The patches that a kustomization has in itself, as objects or as operations on one.
+fn in_kustomization(object: &Node, patches: &mut Patches) {
+    let items = ["patches", "patchesStrategicMerge", "patchesJson6902"]
+        .iter()
+        .filter_map(|key| object.get(key))
+        .flat_map(Node::items);
+    for item in items {
+        let Some(text) = item
+            .get("patch")
+            .unwrap_or(item)
+            .text()
+            .filter(|text| text.contains('\n'))
+        else {
+            continue;
+        };
+        let Ok(documents) = yaml::parse(text) else {
+            continue;
+        };
+        self::patches(&documents, patches);
+        let target = |key: &str| item.at(&["target", key]).and_then(Node::text);
+        let (Some(kind), Some(name)) = (target("kind"), target("name")) else {
+            continue;
+        };
+        for operation in documents.iter().flat_map(Node::items) {
+            let path = operation
+                .get("path")
+                .and_then(Node::text)
+                .unwrap_or_default();
+            let grace = operation.get("value").and_then(Node::number);
+            if let (true, Some(grace)) = (path.ends_with("/terminationGracePeriodSeconds"), grace) {
+                learn(kind, name, grace, patches);
+            }
         }
     }
 }
@@ -100,6 +212,9 @@ fn check_object(object: &Node, reporter: &mut Reporter<'_>) {
         "Deployment" => rollout(spec, reporter),
         _ => {}
     }
+    if cloud_run::is_one(object) {
+        cloud_run::check(object, reporter);
+    }
     let Some(pod) = pod_of(kind, object) else {
         return;
     };
@@ -110,15 +225,39 @@ fn check_object(object: &Node, reporter: &mut Reporter<'_>) {
     let containers = pod.get("containers").map(Node::items).unwrap_or_default();
     // Without an image it is a patch of something that stands elsewhere.
     let name = object.at(&["metadata", "name"]).and_then(Node::text);
-    let patched = name.and_then(|name| reporter.project.patches.get(&(kind, name)).copied());
+    let patched = name.and_then(|name| {
+        let key = (kind.to_owned(), name.to_owned());
+        reporter.project.patches.get(&key).copied()
+    });
+    let service = pod_labels(kind, object)
+        .and_then(|labels| {
+            reporter
+                .project
+                .selectors
+                .iter()
+                .find(|it| it.selects(object, labels))
+        })
+        .map(|service| service.name);
     for container in containers.iter().filter(|c| c.get("image").is_some()) {
         grace(given, patched, container, reporter);
         // The shell of what runs once ends with it, and a pod that shares its processes has another PID 1.
         let shell_may_stay = shares_processes || !serves;
         shell_or_wrapper(container, shell_may_stay, reporter);
         if serves {
-            probes(container, reporter);
+            probes(container, service, reporter);
         }
+    }
+    let is_silent = |key: &str| {
+        containers
+            .iter()
+            .all(|container| container.get(key).is_none())
+    };
+    if let (true, Some(service), Some(first)) = (serves, service, containers.first())
+        && is_silent("ports")
+        && is_silent("readinessProbe")
+        && first.get("image").is_some()
+    {
+        not_ready(first, first.line, Some(service), reporter);
     }
 }
 
@@ -155,6 +294,31 @@ fn disruption(spec: &Node, reporter: &mut Reporter<'_>) {
         spec.get(key)
             .filter(|node| node.text().is_some_and(|text| all.contains(&text)))
     };
+    let selected = spec
+        .at(&["selector", "matchLabels"])
+        .filter(|labels| !labels.entries().is_empty());
+    let replicas = selected.and_then(|asked| {
+        let mut all = reporter
+            .project
+            .replicas
+            .iter()
+            .filter(|(labels, _)| has_all(labels, asked));
+        all.next().map(|(_, count)| *count)
+    });
+    let needs_all = spec.get("minAvailable").filter(|node| {
+        node.number()
+            .is_some_and(|least| replicas.is_some_and(|replicas| least >= replicas))
+    });
+    let blocks = allows("maxUnavailable", &["0", "0%"])
+        .or_else(|| allows("minAvailable", &["100%"]))
+        .or(needs_all);
+    if let Some(budget) = blocks {
+        reporter.report(
+            budget.line,
+            rule::BLOCKS_DRAIN,
+            "this budget refuses every eviction, so no node of these pods can be drained: let one be away",
+        );
+    }
     let budget =
         allows("maxUnavailable", &["100%"]).or_else(|| allows("minAvailable", &["0", "0%"]));
     if let Some(budget) = budget {
@@ -337,7 +501,28 @@ fn pre_stop(hook: &Node) -> Option<u64> {
         .and_then(|time| command::seconds(time.trim_end_matches([';', '"', '\''])))
 }
 
-fn probes(container: &Node, reporter: &mut Reporter<'_>) {
+/// Nothing says when a container can answer.
+fn not_ready(container: &Node, line: u32, service: Option<&str>, reporter: &mut Reporter<'_>) {
+    let name = container
+        .get("name")
+        .and_then(Node::text)
+        .unwrap_or("the container");
+    let message = match service {
+        Some(service) => {
+            format!(
+                "`{name}` gets the traffic of the Service `{service}` before it is ready: add a readiness probe"
+            )
+        }
+        None => format!("`{name}` gets traffic before it is ready: add a readiness probe"),
+    };
+    reporter.report(line, rule::NO_READINESS, message);
+    // That it gets traffic is known, and not only that it listens.
+    if let (Some(_), Some(finding)) = (service, reporter.last_mut()) {
+        finding.severity = Severity::Warning;
+    }
+}
+
+fn probes(container: &Node, service: Option<&str>, reporter: &mut Reporter<'_>) {
     let name = container
         .get("name")
         .and_then(Node::text)
@@ -345,10 +530,7 @@ fn probes(container: &Node, reporter: &mut Reporter<'_>) {
     let ports = container.get("ports");
     let readiness = container.get("readinessProbe");
     if let (Some(ports), None) = (ports, readiness) {
-        let message = format!(
-            "`{name}` gets traffic before it is ready and while it stops: add a readiness probe"
-        );
-        reporter.report(ports.line, rule::NO_READINESS, message);
+        not_ready(container, ports.line, service, reporter);
     }
     if let (Some(readiness), Some(liveness)) = (readiness, container.get("livenessProbe")) {
         let same = ["httpGet", "exec", "tcpSocket", "grpc"].iter().any(|kind| {
@@ -357,7 +539,7 @@ fn probes(container: &Node, reporter: &mut Reporter<'_>) {
         // A bare TCP connect asks nothing that a drain would change.
         if same && liveness.get("tcpSocket").is_none() {
             let message = format!(
-                "`{name}` is restarted whenever it is not ready, for instance while it drains: let liveness ask something else"
+                "`{name}` is restarted whenever it is not ready, for instance while a database is away: let liveness ask something else"
             );
             reporter.report(liveness.line, rule::SAME_PROBES, message);
         }

@@ -19,53 +19,115 @@ pub(crate) struct Launch {
 }
 
 /// What a platform does by default.
-struct Platform {
-    name: &'static str,
-    setting: &'static str,
-    seconds: u64,
+#[derive(Debug)]
+pub(crate) struct Platform {
+    pub(crate) name: &'static str,
+    pub(crate) setting: &'static str,
+    pub(crate) seconds: u64,
     /// The most it allows, in seconds.
-    most: Option<u64>,
+    pub(crate) most: Option<u64>,
     unit: &'static str,
+    /// The signal it stops with, and the setting for another one.
+    pub(crate) signal: &'static str,
+    pub(crate) signal_setting: &'static str,
+    /// What else helps where the signal reaches a shell alone.
+    pub(crate) group_hint: &'static str,
 }
+
+/// What the platforms have in common.
+const PLAIN: Platform = Platform {
+    name: "",
+    setting: "",
+    seconds: 10,
+    most: None,
+    unit: "",
+    signal: "SIGTERM",
+    signal_setting: "",
+    group_hint: "",
+};
 
 const COMPOSE: Platform = Platform {
     name: "docker compose",
     setting: "stop_grace_period",
-    seconds: 10,
-    most: None,
     unit: "s",
+    ..PLAIN
 };
 
 const DOCKER: Platform = Platform {
     name: "docker stop",
     setting: "docker run --stop-timeout",
-    seconds: 10,
-    most: None,
-    unit: "",
+    ..PLAIN
 };
 
 const KUBERNETES: Platform = Platform {
     name: "Kubernetes",
     setting: "terminationGracePeriodSeconds",
     seconds: 30,
-    most: None,
-    unit: "",
+    ..PLAIN
 };
 
 const SYSTEMD: Platform = Platform {
     name: "systemd",
     setting: "TimeoutStopSec",
     seconds: 90,
-    most: None,
-    unit: "",
+    ..PLAIN
 };
 
 const HEROKU: Platform = Platform {
     name: "Heroku",
-    setting: "",
     seconds: 30,
     most: Some(30),
-    unit: "",
+    ..PLAIN
+};
+
+pub(crate) static FLY: Platform = Platform {
+    name: "Fly.io",
+    setting: "kill_timeout",
+    seconds: 5,
+    most: Some(300),
+    signal: "SIGINT",
+    signal_setting: "kill_signal = \"SIGTERM\"",
+    ..PLAIN
+};
+
+pub(crate) static CLOUD_RUN: Platform = Platform {
+    name: "Cloud Run",
+    seconds: 10,
+    most: Some(10),
+    ..PLAIN
+};
+
+pub(crate) static ECS: Platform = Platform {
+    name: "ECS",
+    setting: "stopTimeout",
+    seconds: 30,
+    ..PLAIN
+};
+
+pub(crate) static FARGATE: Platform = Platform {
+    name: "Fargate",
+    setting: "stopTimeout",
+    seconds: 30,
+    most: Some(120),
+    ..PLAIN
+};
+
+pub(crate) static NOMAD: Platform = Platform {
+    name: "Nomad",
+    setting: "kill_timeout",
+    seconds: 5,
+    unit: "s",
+    signal: "SIGINT",
+    signal_setting: "kill_signal = \"SIGTERM\"",
+    ..PLAIN
+};
+
+pub(crate) static SUPERVISOR: Platform = Platform {
+    name: "supervisord",
+    setting: "stopwaitsecs",
+    signal_setting: "stopsignal=TERM",
+    group_hint: ", or set `stopasgroup=true`",
+    ..PLAIN
 };
 
 impl Platform {
@@ -107,6 +169,11 @@ pub(crate) fn kubernetes(said: Option<(Option<u64>, Spot)>, container: Spot) -> 
 /// `infinity` and a service that asks for more time as it needs it are never killed.
 pub(crate) fn systemd(said: Option<(Bound, Spot)>, start: Spot) -> Patience {
     SYSTEMD.patience(said, Some((start.path, start.line)))
+}
+
+/// A platform with a file of its own.
+pub(crate) fn on(platform: &Platform, said: Option<(Option<u64>, Spot)>, start: Spot) -> Patience {
+    platform.patience(said.map(clear), Some((start.path, start.line)))
 }
 
 pub(crate) fn heroku() -> Patience {

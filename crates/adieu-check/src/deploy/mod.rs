@@ -1,25 +1,34 @@
 //! Deployment: what stands between a signal and the program, and how long it waits.
 
+mod cloud_run;
 pub(crate) mod command;
 mod compose;
 mod dockerfile;
+mod ecs;
+mod fly;
+mod hcl;
+mod helm;
 mod image;
 mod images;
 mod kubernetes;
 mod launch;
+mod nomad;
 mod procfile;
+mod program;
 mod programs;
+mod proxy;
 mod script;
 mod shell;
 mod stages;
 mod start;
+mod supervisor;
 mod systemd;
 mod yaml;
 
 use std::sync::Arc;
 
 use images::Images;
-use kubernetes::{ConfigMaps, Patches};
+use kubernetes::{ConfigMaps, Patches, Selector};
 pub(crate) use launch::{Launch, said_at};
 pub(crate) use programs::{Programs, is_below};
 pub(crate) use start::{Spot, Start, StopTime};
@@ -47,6 +56,9 @@ enum Content {
     Kubernetes(Vec<yaml::Node>),
     Unit(systemd::UnitFile),
     Procfile(Vec<procfile::Process>),
+    Programs(Vec<program::Program>),
+    Proxy(proxy::Proxy),
+    Chart(helm::ChartFile),
     Broken(Place, String),
     Template(String),
 }
@@ -64,17 +76,40 @@ pub(crate) struct Deployed {
 /// Reads a file that may be a deployment file; nothing if it is none.
 pub(crate) fn read(kind: Kind, text: &str, path: &Arc<str>) -> Option<Manifest> {
     let content = match kind {
-        Kind::Dockerfile if text.contains("{{") || text.contains("{%") => {
-            Content::Template("is a template; what it becomes cannot be checked".to_owned())
-        }
+        Kind::Dockerfile if is_templated(text) => Content::Template(TEMPLATE.to_owned()),
         Kind::Dockerfile => Content::Dockerfile(dockerfile::parse(text)),
-        Kind::Script => Content::Script(script::parse(text)),
-        Kind::Unit if text.contains("{{") || text.contains("{%") => {
-            Content::Template("is a template; what it becomes cannot be checked".to_owned())
+        // A language of s6, in which every command makes way for the next.
+        Kind::Script
+            if text
+                .lines()
+                .next()
+                .is_some_and(|it| it.contains("execlineb")) =>
+        {
+            return None;
         }
+        Kind::Script => Content::Script(script::parse(text)),
         Kind::Unit => Content::Unit(systemd::parse(text)),
         Kind::Yaml => read_yaml(text, path)?,
         Kind::Procfile => Content::Procfile(procfile::parse(text)),
+        Kind::Fly => match fly::parse(text) {
+            Ok(programs) => Content::Programs(programs),
+            Err((place, message)) => Content::Broken(place, message),
+        },
+        Kind::Task if !ecs::is_one(text) => return None,
+        Kind::Task => match ecs::parse(text) {
+            Ok(programs) => Content::Programs(programs),
+            Err(error) => Content::Broken(error.place, error.message),
+        },
+        Kind::Nomad if is_templated(text) => Content::Template(TEMPLATE.to_owned()),
+        Kind::Nomad => match nomad::parse(text) {
+            Some(programs) => Content::Programs(programs),
+            None => Content::Broken(Place::TOP, "syntax error: a block is not closed".to_owned()),
+        },
+        Kind::Supervisor if !supervisor::is_one(text) || is_templated(text) => return None,
+        Kind::Supervisor => Content::Programs(supervisor::parse(text)),
+        Kind::Nginx => Content::Proxy(proxy::nginx(text)?),
+        Kind::HaProxy => Content::Proxy(proxy::haproxy(text)?),
+        Kind::ChartHelpers => Content::Chart(helm::template(text)),
         Kind::Python | Kind::Rust | Kind::Go | Kind::Node => return None,
         Kind::CargoManifest | Kind::GoModule | Kind::NodePackage => return None,
     };
@@ -90,23 +125,34 @@ pub(crate) fn read(kind: Kind, text: &str, path: &Arc<str>) -> Option<Manifest> 
     })
 }
 
+const TEMPLATE: &str = "is a template; what it becomes cannot be checked";
+
+fn is_templated(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
 fn read_yaml(text: &str, path: &str) -> Option<Content> {
     let name = path.rsplit('/').next().unwrap_or(path);
+    match name {
+        "Chart.yaml" => {
+            let about = yaml::parse(text).ok()?.into_iter().next()?;
+            return Some(Content::Chart(helm::ChartFile::About(about)));
+        }
+        "values.yaml" => return Some(Content::Chart(helm::values(text))),
+        _ if text.contains("{{") && helm::is_template(path) => {
+            return Some(Content::Chart(helm::template(text)));
+        }
+        _ => {}
+    }
     let is_compose = name.starts_with("docker-compose") || name.starts_with("compose.");
     // Only manifests have both; a quick look saves parsing every other YAML file of the tree.
-    let is_kubernetes = text.contains("apiVersion:") && text.contains("kind:");
+    let is_kubernetes =
+        text.contains("apiVersion:") && text.contains("kind:") || name == "kustomization.yaml";
     if !is_compose && !is_kubernetes {
         return read_unnamed_compose(text);
     }
-    if text.contains("{{") || text.contains("{%") {
-        let kind = if path.contains("templates/") {
-            "a Helm template"
-        } else {
-            "a template"
-        };
-        return Some(Content::Template(format!(
-            "is {kind}; what it becomes cannot be checked"
-        )));
+    if is_templated(text) {
+        return Some(Content::Template(TEMPLATE.to_owned()));
     }
     Some(match yaml::parse(text) {
         Ok(documents) if is_compose => Content::Compose(documents.into_iter().next()?),
@@ -118,8 +164,7 @@ fn read_yaml(text: &str, path: &str) -> Option<Content> {
 /// A compose file of another name: `deploy/stack.yaml`. What only looks like one is left alone, and so is what cannot be read.
 fn read_unnamed_compose(text: &str) -> Option<Content> {
     let has_services = text.starts_with("services:") || text.contains("\nservices:");
-    let is_template = text.contains("{{") || text.contains("{%");
-    if !has_services || is_template {
+    if !has_services || is_templated(text) {
         return None;
     }
     let document = yaml::parse(text).ok()?.into_iter().next()?;
@@ -145,7 +190,9 @@ struct ProjectContext<'a> {
     grace: Option<u64>,
     programs: &'a Programs<'a>,
     maps: ConfigMaps<'a>,
-    patches: Patches<'a>,
+    patches: Patches,
+    selectors: Vec<Selector<'a>>,
+    replicas: Vec<(&'a yaml::Node, u64)>,
 }
 
 impl Reporter<'_> {
@@ -260,16 +307,59 @@ fn plain_images(manifests: &[Manifest], images: &Images<'_>, launches: &mut Vec<
     }
 }
 
+/// Puts what the templates of charts are rendered to in their place.
+fn render_charts(manifests: &mut [Manifest], notices: &mut Vec<Notice>) {
+    let files = manifests.iter().enumerate();
+    let charts = files.filter_map(|(index, manifest)| match &manifest.content {
+        Content::Chart(file) => Some((index, &manifest.path, file)),
+        _ => None,
+    });
+    let (rendered, of_charts) = helm::render(charts);
+    notices.extend(of_charts);
+    for helm::Manifests { file, documents } in rendered {
+        manifests[file].content = Content::Kubernetes(documents);
+    }
+}
+
+/// The `run` scripts of services of s6.
+fn supervised(
+    manifests: &[Manifest],
+    project: &ProjectContext<'_>,
+    images: &Images<'_>,
+    deployed: &mut Deployed,
+) {
+    for manifest in manifests {
+        let Content::Script(script) = &manifest.content else {
+            continue;
+        };
+        let mut folders = manifest.path.rsplit('/');
+        let is_run = folders.next() == Some("run");
+        let of_s6 = matches!(folders.nth(1), Some("s6-rc.d" | "services.d" | "service"));
+        if is_run && of_s6 && script.has_shebang {
+            let mut reporter = Reporter {
+                path: &manifest.path,
+                project,
+                images,
+                findings: &mut deployed.findings,
+                launches: &mut deployed.launches,
+            };
+            script::check(script, script::RunBy::S6, &mut reporter);
+        }
+    }
+}
+
 /// Checks all deployment files, and the scripts that Dockerfiles name.
 pub(crate) fn findings(
-    manifests: Vec<Manifest>,
+    mut manifests: Vec<Manifest>,
     config: &Config,
     programs: &Programs<'_>,
 ) -> Deployed {
     let mut deployed = Deployed::default();
+    render_charts(&mut manifests, &mut deployed.notices);
     let mut images = Images::default();
     let mut maps = ConfigMaps::default();
     let mut patches = Patches::default();
+    let (mut selectors, mut replicas) = (Vec::new(), Vec::new());
     for manifest in &manifests {
         match &manifest.content {
             Content::Script(script) => images.add_script(&manifest.path, script),
@@ -278,6 +368,8 @@ pub(crate) fn findings(
             Content::Kubernetes(documents) => {
                 kubernetes::config_maps(documents, &mut maps);
                 kubernetes::patches(documents, &mut patches);
+                kubernetes::selectors(documents, &mut selectors);
+                kubernetes::replicas(documents, &mut replicas);
             }
             _ => {}
         }
@@ -288,6 +380,8 @@ pub(crate) fn findings(
         programs,
         maps,
         patches,
+        selectors,
+        replicas,
     };
     let mut started = Vec::new();
     for manifest in &manifests {
@@ -309,6 +403,8 @@ pub(crate) fn findings(
             Content::Kubernetes(documents) => kubernetes::check(documents, &mut reporter),
             Content::Unit(unit) => systemd::check(unit, &mut reporter),
             Content::Procfile(processes) => procfile::check(processes, &mut reporter),
+            Content::Programs(programs) => program::check(programs, &mut reporter),
+            Content::Proxy(proxy) => proxy::check(proxy, &mut reporter),
             Content::Broken(place, message) => {
                 let finding = Finding::new(&manifest.path, *place, rule::SYNTAX, message.clone());
                 deployed.findings.push(finding);
@@ -319,7 +415,7 @@ pub(crate) fn findings(
                     message: message.clone(),
                 });
             }
-            Content::Script(_) => {}
+            Content::Script(_) | Content::Chart(_) => {}
         }
     }
     started.sort_by_key(|(path, _)| Arc::clone(path));
@@ -332,8 +428,9 @@ pub(crate) fn findings(
             findings: &mut deployed.findings,
             launches: &mut deployed.launches,
         };
-        script::check(script, &mut reporter);
+        script::check(script, script::RunBy::Container, &mut reporter);
     }
+    supervised(&manifests, &project, &images, &mut deployed);
     plain_images(&manifests, &images, &mut deployed.launches);
     for manifest in manifests {
         if !manifest.ignores.is_empty() {

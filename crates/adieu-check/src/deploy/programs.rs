@@ -77,6 +77,13 @@ impl<'a> Programs<'a> {
             .flatten()
     }
 
+    /// Whether any Python file of the project handles a signal, or hands the process to a server that does.
+    pub(crate) fn handle_signals(&self) -> bool {
+        self.pythons
+            .iter()
+            .any(|summary| summary.facts.handles_signals)
+    }
+
     /// The file of the application that a server is given as `package.module:name`.
     pub(crate) fn application(&self, start: &Start) -> Option<&'a FileSummary> {
         let words = command::inner(&start.words).iter().skip(1);

@@ -27,6 +27,10 @@ pub(crate) struct Script {
     sources: Vec<String>,
     /// Names may come from elsewhere: a file that is taken in, an `eval`, an alias.
     has_foreign_names: bool,
+    /// What it does for long before its end, and where.
+    work: Option<(u32, String)>,
+    /// A loop is open while the lines are read.
+    loops: bool,
     /// `trap` stands somewhere, whether it is certain to run or not.
     mentions_trap: bool,
 }
@@ -77,6 +81,7 @@ pub(crate) fn parse(text: &str) -> Script {
     };
     for line in &lines {
         script.note(&line.text);
+        script.note_work(line);
         reader.read(line, &line.text, line.start);
         let ends_in = |mark| line.text.ends_with(mark);
         reader.is_joined = ends_in("|") || ends_in("&&");
@@ -262,6 +267,53 @@ impl Script {
         }
     }
 
+    /// Notes what may last: waiting for others, migrations, installations.
+    fn note_work(&mut self, line: &Line) {
+        let words = command::split(&line.text);
+        let first = words.first().map_or("", |word| command::program(word));
+        self.loops |= matches!(first, "until" | "while");
+        let sleeps = self.loops
+            && words
+                .iter()
+                .any(|word| word.trim_end_matches(';') == "sleep");
+        self.loops &= first != "done" && !line.text.ends_with("done");
+        let has = |word: &str| words.iter().any(|it| it == word);
+        let is_long = match first.trim_end_matches(".sh").trim_end_matches(".py") {
+            "wait-for-it" | "wait-for" | "wait-for-db" | "wait_for_db" | "wait_for_it" => true,
+            "dockerize" => has("-wait"),
+            "alembic" => has("upgrade"),
+            "pip" | "pip3" | "npm" | "yarn" | "pnpm" | "bundle" => has("install") || has("ci"),
+            "flask" => has("db") && has("upgrade"),
+            "rails" | "rake" | "bundler" => has("db:migrate") || has("db:prepare"),
+            "npx" | "prisma" => {
+                has("prisma") && has("migrate") || first == "prisma" && has("migrate")
+            }
+            name if name.starts_with("python")
+                || name == "manage"
+                || name == "uv"
+                || name == "poetry" =>
+            {
+                has("migrate") || has("alembic") && has("upgrade")
+            }
+            _ => false,
+        };
+        let what = match sleeps {
+            true => "a loop that sleeps".to_owned(),
+            false => format!(
+                "`{}`",
+                words.iter().take(3).cloned().collect::<Vec<_>>().join(" ")
+            ),
+        };
+        if (is_long || sleeps) && self.work.is_none() {
+            self.work = Some((line.number, what));
+        }
+    }
+
+    /// Whether it makes way for what it starts, on each way that it takes.
+    fn makes_way(&self) -> bool {
+        !self.ends.is_empty() && self.ends.iter().all(|end| end.text.starts_with("exec "))
+    }
+
     /// Whether it takes in the file of this name.
     pub(crate) fn takes_in(&self, name: &str) -> bool {
         self.sources.iter().any(|source| source == name)
@@ -335,12 +387,29 @@ impl Script {
     }
 }
 
-pub(crate) fn check(script: &Script, reporter: &mut Reporter<'_>) {
+/// What runs a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunBy {
+    /// A container, as its PID 1.
+    Container,
+    /// s6, which signals the script alone.
+    S6,
+}
+
+pub(crate) fn check(script: &Script, by: RunBy, reporter: &mut Reporter<'_>) {
+    if let (Some((line, what)), RunBy::Container, false) = (&script.work, by, script.mentions_trap)
+        && script.makes_way()
+    {
+        let message = format!(
+            "until its `exec` the script is PID 1 without a handler, and SIGTERM during {what} is lost: `trap 'exit 143' TERM` before"
+        );
+        reporter.report(*line, rule::WORK_BEFORE_EXEC, message);
+    }
     if script.has_trap {
         return;
     }
     for end in &script.ends {
-        check_end(script, end, reporter);
+        check_end(script, end, by, reporter);
         let started = command::started(&end.text);
         if let Some(wrapper) = started.and_then(|words| command::wrapper(&words)) {
             reporter.report_wrapper(end.line, &wrapper);
@@ -348,7 +417,7 @@ pub(crate) fn check(script: &Script, reporter: &mut Reporter<'_>) {
     }
 }
 
-fn check_end(script: &Script, last: &Command, reporter: &mut Reporter<'_>) {
+fn check_end(script: &Script, last: &Command, by: RunBy, reporter: &mut Reporter<'_>) {
     let words = command::split(&last.text);
     let Some(first) = words.first() else { return };
     if first == "wait" && script.has_children {
@@ -375,10 +444,17 @@ fn check_end(script: &Script, last: &Command, reporter: &mut Reporter<'_>) {
     }
     // As it is written, with its quotes.
     let written = last.text.split_whitespace().next().unwrap_or(first);
-    let message = format!(
-        "the script stays PID 1 above `{}` and keeps the signal: write `exec {written}`",
-        command::program(first),
-    );
+    let program = command::program(first);
+    let message = match by {
+        RunBy::Container => {
+            format!(
+                "the script stays PID 1 above `{program}` and keeps the signal: write `exec {written}`"
+            )
+        }
+        RunBy::S6 => format!(
+            "s6 signals this script alone and leaves `{program}` running: write `exec {written}`"
+        ),
+    };
     reporter.report(last.line, rule::SCRIPT_WITHOUT_EXEC, message);
     // Another script that takes this one in would be replaced with it.
     let is_taken_in = reporter.images.is_taken_in(command::program(reporter.path));

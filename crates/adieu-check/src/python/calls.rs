@@ -243,6 +243,7 @@ impl<'a> Reader<'a, '_> {
         self.note_grace(call, path);
         self.note_server(call, path);
         self.check_uvicorn(call, path);
+        self.check_temporal(call, path);
         match path {
             "asyncio.get_running_loop" | "asyncio.current_task" | "asyncio._get_running_loop"
             | "sniffio.current_async_library" => {
@@ -277,6 +278,27 @@ impl<'a> Reader<'a, '_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Without a grace a worker of Temporal cancels its activities at once.
+    fn check_temporal(&mut self, call: &'a ExprCall, path: &str) {
+        if path != "temporalio.worker.Worker" {
+            return;
+        }
+        let has = |name: &str| call.arguments.find_keyword(name).is_some();
+        let is_hidden = call
+            .arguments
+            .keywords
+            .iter()
+            .any(|keyword| keyword.arg.is_none());
+        if has("activities") && !has("graceful_shutdown_timeout") && !is_hidden {
+            self.report(
+                call,
+                rule::TEMPORAL_GRACE,
+                "a stop cancels the activities of this worker at once: set `graceful_shutdown_timeout` to less than the \
+                 platform waits",
+            );
         }
     }
 

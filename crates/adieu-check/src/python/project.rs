@@ -31,7 +31,7 @@ struct Project<'a> {
 
 /// The tables to follow the paths of Python files.
 pub(crate) fn linker<'a>(summaries: &'a [FileSummary], modules: &'a Modules) -> Linker<'a> {
-    Linker::new(summaries, modules, canonical::canonicalize)
+    Linker::new(summaries, modules, canonical::canonicalize).extend()
 }
 
 /// All findings that need more than one function.
@@ -58,6 +58,7 @@ pub(crate) fn findings(
     project.second_loops();
     project.mains();
     project.found.extend(rules::on_windows(summaries));
+    project.found.extend(rules::of_jobs(summaries));
     project.found
 }
 
@@ -344,10 +345,18 @@ impl<'a> Project<'a> {
                 let forever = reached
                     .iter()
                     .find(|number| self.linker.function(**number).1.flags.has(FnFlags::FOREVER));
+                // What asks a person is stopped by this person.
+                let asks = reached.iter().any(|number| {
+                    let (file, function) = self.linker.function(*number);
+                    function
+                        .calls
+                        .iter()
+                        .any(|call| file.names.get(call.target) == "builtins.input")
+                });
                 let handled = reached
                     .iter()
                     .any(|number| self.linker.function(*number).0.facts.handles_signals);
-                if let (Some(forever), false) = (forever, handled) {
+                if let (Some(forever), false) = (forever, handled || asks) {
                     let (_, worker) = self.linker.function(*forever);
                     let message = format!(
                         "`{}` runs forever and nothing handles SIGTERM: a stop kills it in the middle of its work; use \

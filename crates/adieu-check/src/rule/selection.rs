@@ -14,9 +14,7 @@ pub struct UnknownRules(pub Vec<String>);
 
 impl Default for Selection {
     fn default() -> Selection {
-        Selection {
-            on: vec![true; RULES.len()],
-        }
+        Selection::new(&[], &[], false).0
     }
 }
 
@@ -24,9 +22,15 @@ impl Selection {
     /// All rules but `ignore`, or only `select` but `ignore` when it names any. Unknown rules are
     /// returned and left out; the rest of the selection holds.
     #[must_use]
-    pub fn new(select: &[String], ignore: &[String]) -> (Selection, UnknownRules) {
+    ///
+    /// Without `preview` a new rule runs only where `select` names its whole code or its name.
+    pub fn new(select: &[String], ignore: &[String], preview: bool) -> (Selection, UnknownRules) {
         let mut unknown = Vec::new();
-        let mut on = vec![select.is_empty(); RULES.len()];
+        let may_run = |rule: &Rule| preview || !rule.preview;
+        let mut on: Vec<bool> = RULES
+            .iter()
+            .map(|rule| select.is_empty() && may_run(rule))
+            .collect();
         for (words, value) in [(select, true), (ignore, false)] {
             for word in words
                 .iter()
@@ -36,7 +40,7 @@ impl Selection {
                 let mut hit = false;
                 for (index, rule) in RULES.iter().enumerate() {
                     if matches(rule, word) {
-                        on[index] = value;
+                        on[index] = value && (may_run(rule) || is_whole(rule, word));
                         hit = true;
                     }
                 }
@@ -71,6 +75,11 @@ impl Selection {
     }
 }
 
+/// Whether a word names this rule and no other.
+fn is_whole(rule: &Rule, word: &str) -> bool {
+    word.eq_ignore_ascii_case(rule.code.as_str()) || word.eq_ignore_ascii_case(rule.name)
+}
+
 /// Whether a word of a selection means this rule.
 pub(crate) fn matches(rule: &Rule, word: &str) -> bool {
     let code = rule.code.as_str();
@@ -85,7 +94,7 @@ pub(crate) fn matches(rule: &Rule, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Selection;
-    use crate::rule::{BLOCKING_HTTP, BLOCKING_SLEEP, RUST_SLEEP};
+    use crate::rule::{BLOCKING_HTTP, BLOCKING_SLEEP, RUST_SLEEP, YIELD_IN_CONTEXT};
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
@@ -96,6 +105,7 @@ mod tests {
         let (selection, unknown) = Selection::new(
             &words(&["adp1", "rust-blocking-sleep"]),
             &words(&["ADP102"]),
+            false,
         );
         assert!(unknown.0.is_empty());
         assert!(selection.has(BLOCKING_SLEEP) && selection.has(RUST_SLEEP));
@@ -103,8 +113,21 @@ mod tests {
     }
 
     #[test]
+    fn a_new_rule_runs_with_preview_or_by_its_own_name() {
+        let has = |select: &[&str], preview| {
+            Selection::new(&words(select), &[], preview)
+                .0
+                .has(YIELD_IN_CONTEXT)
+        };
+        assert!(!has(&[], false) && has(&[], true));
+        assert!(!has(&["ADP4"], false) && has(&["ADP4"], true));
+        assert!(has(&["ADP404"], false) && has(&["yield-in-context"], false));
+        assert!(!Selection::default().has(YIELD_IN_CONTEXT));
+    }
+
+    #[test]
     fn what_is_no_rule_is_named_and_the_rest_holds() {
-        let (selection, unknown) = Selection::new(&words(&["ADP101", "ADP999", "x"]), &[]);
+        let (selection, unknown) = Selection::new(&words(&["ADP101", "ADP999", "x"]), &[], false);
         assert_eq!(unknown.0, ["ADP999", "x"]);
         assert!(selection.has(BLOCKING_SLEEP));
     }

@@ -89,7 +89,7 @@ impl<'r, 'c> Body<'r, 'c> {
             flags.set(CallFlags::AWAITED);
         }
         let zero = args.iter().any(|arg| matches!(arg, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "ZERO")));
-        if zero {
+        if zero || asks_kernel(args) {
             flags.set(CallFlags::POLLS);
         }
         if self.starting {
@@ -250,6 +250,19 @@ impl<'r, 'c> Body<'r, 'c> {
         }
     }
 
+    /// The body of a closure that is called where it stands is part of this function.
+    fn on_the_spot(&mut self, closure: &syn::ExprClosure) {
+        let mut names = FxHashMap::default();
+        for input in &closure.inputs {
+            if let syn::Pat::Ident(ident) = input {
+                names.insert(ident.ident.to_string(), None);
+            }
+        }
+        self.reader.scopes.locals.push(names);
+        self.visit_expr(&closure.body);
+        self.reader.scopes.locals.pop();
+    }
+
     fn arguments(&mut self, mac: &Macro) {
         if let Some(branches) = select::branches(mac) {
             for branch in branches {
@@ -278,6 +291,51 @@ impl<'r, 'c> Body<'r, 'c> {
         for expr in parsed.iter().flatten() {
             self.visit_expr(expr);
         }
+    }
+}
+
+/// Methods of options, results and iterators that call what they are given right there.
+fn runs_on_the_spot(method: &str, receiver: &Expr) -> bool {
+    let is_one = matches!(
+        method,
+        "map"
+            | "map_err"
+            | "map_or"
+            | "map_or_else"
+            | "and_then"
+            | "or_else"
+            | "unwrap_or_else"
+            | "ok_or_else"
+            | "inspect"
+            | "inspect_err"
+            | "for_each"
+            | "try_for_each"
+            | "filter"
+            | "filter_map"
+            | "find_map"
+            | "flat_map"
+            | "fold"
+            | "any"
+            | "all"
+            | "retain"
+            | "then"
+            | "is_some_and"
+            | "is_ok_and"
+            | "get_or_insert_with"
+            | "or_insert_with"
+            | "sort_by_key"
+    );
+    is_one && !is_parallel(receiver)
+}
+
+/// `items.par_iter()…` hands its closures to other threads.
+fn is_parallel(receiver: &Expr) -> bool {
+    match receiver {
+        Expr::MethodCall(call) => {
+            let name = call.method.to_string();
+            name.starts_with("par_") || name.starts_with("into_par_") || is_parallel(&call.receiver)
+        }
+        _ => false,
     }
 }
 
@@ -372,7 +430,18 @@ impl<'ast> Visit<'ast> for Body<'_, '_> {
                     }
                     None => {}
                 }
-                visit::visit_expr_method_call(self, call);
+                self.visit_expr(&call.receiver);
+                for argument in &call.args {
+                    match argument {
+                        Expr::Closure(closure)
+                            if closure.asyncness.is_none()
+                                && runs_on_the_spot(&method, &call.receiver) =>
+                        {
+                            self.on_the_spot(closure);
+                        }
+                        other => self.visit_expr(other),
+                    }
+                }
             }
             Expr::Await(inner) => {
                 self.awaited_server(&inner.base);
@@ -484,6 +553,21 @@ impl Body<'_, '_> {
                 .has(FnFlags::ENTRY)
         })
     }
+}
+
+/// Whether the first argument names a file that stands on no disk: `/proc/self/status`.
+fn asks_kernel(args: &Punctuated<Expr, Token![,]>) -> bool {
+    let Some(Expr::Lit(syn::ExprLit {
+        lit: syn::Lit::Str(text),
+        ..
+    })) = args.first()
+    else {
+        return false;
+    };
+    let text = text.value();
+    ["/proc/", "/sys/", "/dev/"]
+        .iter()
+        .any(|root| text.starts_with(root))
 }
 
 /// Whether `await` stands anywhere among these tokens.

@@ -14,7 +14,7 @@ use super::grace;
 use super::paths::{ModuleScope, Scopes};
 use super::weight;
 use crate::callgraph::path::is_internal;
-use crate::callgraph::{Class, FileSummary, FnFlags, Function, Symbol};
+use crate::callgraph::{Class, Extension, FileSummary, FnFlags, Function, Symbol};
 use crate::depth::{self, Syntax};
 use crate::finding::{Finding, Place};
 use crate::role::TestCode;
@@ -163,10 +163,14 @@ impl Reader<'_> {
                 let names: Vec<String> = prefix.iter().map(ToString::to_string).collect();
                 if let Some(path) = self.scopes.resolve(names.iter().map(String::as_str))
                     && is_internal(&path)
-                    && self.in_file_root()
                 {
-                    let star = self.summary.names.add(&path);
-                    self.summary.stars.push(star);
+                    if self.in_file_root() {
+                        let star = self.summary.names.add(&path);
+                        self.summary.stars.push(star);
+                    }
+                    if let Some(scope) = self.scopes.modules.last_mut() {
+                        scope.takes_in = Some(path);
+                    }
                 }
             }
             UseTree::Group(group) => {
@@ -246,13 +250,24 @@ impl Reader<'_> {
             }
             Item::Impl(item) => self.implementation(item),
             Item::Trait(item) => {
+                let name = item.ident.to_string();
+                let class = self.class(&name);
+                let own = format!("@{}${class}", self.summary.module);
+                let outer_self = self.scopes.self_type.replace(own);
+                let outer = self.enter(&name);
                 for member in &item.items {
                     if let TraitItem::Fn(method) = member
                         && method.default.is_some()
                     {
-                        self.function(&method.sig, &method.attrs, method.default.as_ref());
+                        let index =
+                            self.function(&method.sig, &method.attrs, method.default.as_ref());
+                        let members = &mut self.summary.classes[class as usize].members;
+                        members
+                            .insert(method.sig.ident.to_string().into(), Symbol::Function(index));
                     }
                 }
+                self.qualified.truncate(outer);
+                self.scopes.self_type = outer_self;
             }
             Item::Mod(item) => {
                 if let Some((_, items)) = &item.content {
@@ -349,13 +364,25 @@ impl Reader<'_> {
             .modules
             .last()
             .is_some_and(|scope| scope.items.contains(&name));
-        // An impl for a type from elsewhere still has bodies to read; no code here can call into them.
+        // An impl for a type of another module is put together with it when all files are known.
         let class = (local && declared).then(|| self.class(&name));
         let outer_self = self.scopes.self_type.take();
         self.scopes.self_type = match class {
             Some(class) => Some(format!("@{}${class}", self.summary.module)),
             None => self.scopes.type_path(&item.self_ty),
         };
+        let of = match self.scopes.self_type.clone() {
+            Some(path) if is_internal(&path) => Some(self.summary.names.add(&path)),
+            _ => None,
+        };
+        let base = item
+            .trait_
+            .as_ref()
+            .and_then(|(_, path, _)| self.scopes.syn_path(path));
+        let base = base
+            .filter(|path| is_internal(path))
+            .map(|path| self.summary.names.add(&path));
+        let mut added = Vec::new();
         let outer = self.enter(&name);
         for member in &item.items {
             if let ImplItem::Fn(method) = member {
@@ -369,8 +396,17 @@ impl Reader<'_> {
                     } else {
                         members.entry(name).or_insert(Symbol::Function(index));
                     }
+                } else {
+                    added.push((method.sig.ident.to_string().into(), index));
                 }
             }
+        }
+        if let Some(of) = of.filter(|_| base.is_some() || !added.is_empty()) {
+            self.summary.extensions.push(Extension {
+                of,
+                members: added,
+                base,
+            });
         }
         self.qualified.truncate(outer);
         self.scopes.self_type = outer_self;

@@ -20,6 +20,8 @@ const fn leaf(code: Code, instead: &'static str) -> Leaf {
 const SLEEP: Leaf = leaf(rule::RUST_SLEEP, "use `tokio::time::sleep(...).await`");
 const FILE: Leaf = Leaf {
     hops: FILE_HOPS,
+    // What stands on no disk is answered by the kernel at once.
+    pollable: true,
     ..leaf(rule::RUST_FILE, "use `tokio::fs` or `spawn_blocking`")
 };
 /// A question to the file system is short: only near ones are worth a word.

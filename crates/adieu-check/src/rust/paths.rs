@@ -18,6 +18,8 @@ pub(crate) struct ModuleScope {
     pub(crate) uses: FxHashMap<String, String>,
     pub(crate) items: FxHashSet<String>,
     pub(crate) is_test: bool,
+    /// A module whose names it all takes in: `use super::*`.
+    pub(crate) takes_in: Option<String>,
 }
 
 /// All names in sight.
@@ -29,6 +31,44 @@ pub(crate) struct Scopes<'c> {
     pub(crate) self_type: Option<String>,
     /// Local names, innermost block last.
     pub(crate) locals: Vec<FxHashMap<String, Option<String>>>,
+}
+
+/// Whether a name is that of a crate or a primitive, whatever a glob brings.
+fn is_outside(name: &str) -> bool {
+    models::is_known_root(name)
+        || matches!(
+            name,
+            "core"
+                | "alloc"
+                | "axum"
+                | "tonic"
+                | "warp"
+                | "hyper"
+                | "adieu"
+                | "actix_web"
+                | "Some"
+                | "None"
+                | "Ok"
+                | "Err"
+                | "String"
+                | "Vec"
+                | "Box"
+                | "Arc"
+                | "Rc"
+                | "Option"
+                | "Result"
+                | "str"
+                | "bool"
+                | "u8"
+                | "u16"
+                | "u32"
+                | "u64"
+                | "usize"
+                | "i32"
+                | "i64"
+                | "f32"
+                | "f64"
+        )
 }
 
 impl Scopes<'_> {
@@ -55,6 +95,17 @@ impl Scopes<'_> {
                     first if self.crates.root(first).is_some() => {
                         format!("@{}", self.crates.root(first)?)
                     }
+                    // Perhaps one of the names that a glob brings. A crate that is known goes before.
+                    first if scope.takes_in.is_some() && !is_outside(first) => {
+                        match scope.takes_in.as_deref() {
+                            // The file itself asks all modules that it takes in.
+                            Some(_) if self.modules.len() == 1 => {
+                                format!("{}.{first}", scope.prefix)
+                            }
+                            Some(module) => format!("{module}.{first}"),
+                            None => return None,
+                        }
+                    }
                     _ if segments.peek().is_none() => return None,
                     "core" | "alloc" => "std".to_owned(),
                     first => first.to_owned(),
@@ -68,7 +119,7 @@ impl Scopes<'_> {
         Some(path)
     }
 
-    fn syn_path(&self, path: &syn::Path) -> Option<String> {
+    pub(crate) fn syn_path(&self, path: &syn::Path) -> Option<String> {
         let names: Vec<String> = path
             .segments
             .iter()

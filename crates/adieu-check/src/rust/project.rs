@@ -18,7 +18,7 @@ pub(crate) fn findings(
     modules: &Modules,
     crates: &Crates,
 ) -> Vec<Finding> {
-    let linker = Linker::new(summaries, modules, models::canonicalize);
+    let linker = Linker::new(summaries, modules, models::canonicalize).extend();
     let targets = Targets::resolve(&linker, summaries, &models::blocking);
     let reach = Reach::new(&linker, &targets);
     let mut found = Vec::new();
@@ -127,11 +127,13 @@ fn ctrl_c_alone(
     if summaries.iter().any(|file| hears_sigterm(&file.facts)) {
         return;
     }
+    let mut said: FxHashSet<usize> = FxHashSet::default();
     for summary in summaries {
-        let in_service = crates
-            .package_number(&summary.path)
-            .is_some_and(|package| services.contains(&package));
-        if let (true, Some(place)) = (in_service, summary.facts.ctrl_c) {
+        let package = crates.package_number(&summary.path);
+        // One handler for both signals mends all of a program.
+        let is_first = summary.facts.ctrl_c.is_some()
+            && package.is_some_and(|package| services.contains(&package) && said.insert(package));
+        if let (true, Some(place)) = (is_first, summary.facts.ctrl_c) {
             let message = "`ctrl_c` is SIGINT alone, and containers and units are stopped with SIGTERM: wait for \
                            `SignalKind::terminate()` as well";
             found.push(Finding::new(

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use adieu_check::{Budget, Config, Finding, Outcome, Request, check, report};
+use adieu_check::{Budget, Config, Finding, Outcome, Request, Selection, check, report};
 use tempfile::TempDir;
 
 /// Files in a directory of their own.
@@ -13,6 +13,7 @@ use tempfile::TempDir;
 pub(crate) struct Project {
     folder: TempDir,
     config: Config,
+    selection: Selection,
 }
 
 impl Project {
@@ -21,6 +22,7 @@ impl Project {
         Project {
             folder: TempDir::new().expect("a temporary directory"),
             config: Config::default(),
+            selection: Selection::default(),
         }
     }
 
@@ -58,6 +60,12 @@ impl Project {
         self
     }
 
+    /// Has new rules run as well.
+    pub(crate) fn preview(mut self) -> Project {
+        self.selection = Selection::new(&[], &[], true).0;
+        self
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().to_owned()
@@ -68,6 +76,7 @@ impl Project {
         let request = Request {
             paths: vec![self.path()],
             config: self.config.clone(),
+            selection: self.selection.clone(),
             ..Request::default()
         };
         check(&request, &|_, _| {})

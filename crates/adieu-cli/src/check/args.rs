@@ -29,6 +29,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     pub(crate) extend_select: Vec<String>,
 
+    /// Also run new rules, whose precision is not measured yet.
+    #[arg(long)]
+    pub(crate) preview: bool,
+
     /// Output format.
     #[arg(long, visible_alias = "output-format", value_enum, default_value_t)]
     pub(crate) format: FormatArg,
@@ -57,6 +61,10 @@ pub(crate) struct CheckArgs {
     /// Print what --fix would change as a unified diff; no file is written and no finding printed.
     #[arg(long, conflicts_with_all = ["fix", "format", "write_baseline"])]
     pub(crate) diff: bool,
+
+    /// Write an ignore comment for every finding, so that only new ones are reported from then on; --diff shows them.
+    #[arg(long, conflicts_with_all = ["fix", "budget", "statistics", "write_baseline"])]
+    pub(crate) add_noqa: bool,
 
     /// With --fix or --diff: also repairs that may change what the program does.
     #[arg(long)]

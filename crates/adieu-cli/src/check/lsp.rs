@@ -188,7 +188,7 @@ impl<W: Write> Server<W> {
         };
         // What is wrong with the settings is said by the command line; the editor checks with none.
         let config = config.unwrap_or_default();
-        let (selection, _) = Selection::new(&config.select, &config.ignore);
+        let (selection, _) = Selection::new(&config.select, &config.ignore, config.preview);
         let root = self.root.clone().filter(|root| path.starts_with(root));
         let request = Request {
             paths: root.into_iter().collect(),

@@ -90,7 +90,21 @@ fn check(args: &CheckArgs) -> ExitKind {
         outcome.leave_out_below(args.show.into());
         return write_baseline(&outcome, baseline_file, misused);
     }
-    if args.diff {
+    if args.add_noqa {
+        // What is known, and what is less than is shown, needs no comment.
+        if let Some(baseline) = baseline_file
+            .as_ref()
+            .and_then(|file| Baseline::read(file).ok())
+        {
+            outcome.findings = baseline.subtract(std::mem::take(&mut outcome.findings)).0;
+        }
+        outcome.leave_out_below(args.show.into());
+        say(&outcome.ignore_each(&request));
+        if args.diff {
+            return diff(&request, outcome, Applicability::Safe, misused);
+        }
+        outcome = fix(&request, outcome, Applicability::Safe);
+    } else if args.diff {
         return diff(&request, outcome, args.repairs(), misused);
     }
     if args.fix {
@@ -145,7 +159,7 @@ fn inputs(args: &CheckArgs) -> Result<(Vec<PathBuf>, Option<Given>), String> {
     if args.paths.len() > 1 {
         return Err("`-` is standard input, and is checked alone".to_owned());
     }
-    if args.fix || args.diff {
+    if args.fix || args.diff || args.add_noqa {
         return Err("standard input cannot be repaired: name the file instead of `-`".to_owned());
     }
     let mut bytes = Vec::new();
@@ -174,7 +188,8 @@ fn select(args: &CheckArgs, config: &Config) -> (Selection, bool) {
         &args.select
     };
     let extend = [&*config.extend_select, &*args.extend_select].concat();
-    let (_, unknown_extend) = Selection::new(&extend, &[]);
+    let preview = args.preview || config.preview;
+    let (_, unknown_extend) = Selection::new(&extend, &[], preview);
     let mut select = select.clone();
     // All rules run where none is selected, and there is nothing to add.
     if !select.is_empty() {
@@ -183,7 +198,7 @@ fn select(args: &CheckArgs, config: &Config) -> (Selection, bool) {
     }
     let mut ignore = config.ignore.clone();
     ignore.extend(args.ignore.iter().cloned());
-    let (selection, unknown) = Selection::new(&select, &ignore);
+    let (selection, unknown) = Selection::new(&select, &ignore, preview);
     let mut words = unknown.0;
     words.extend(unknown_extend.0);
     words.extend(config.unknown_rules());

@@ -214,3 +214,43 @@ fn a_pipe_that_closes_or_breaks_ends_the_server() {
     input.write_all(b"hello\r\n\r\n").expect("it listens");
     assert_eq!(editor.server.wait().expect("it ends").code(), Some(2));
 }
+
+/// A client that others wrote understands the session: pygls, the library of many editors' plugins in Python.
+#[test]
+fn a_client_of_others_is_served() {
+    let named = std::env::var("ADIEU_PYTHON").ok();
+    let mut pythons = named.into_iter().chain(["python3".to_owned()]);
+    let python = pythons.find(|python| {
+        let tried = Command::new(python)
+            .args(["-c", "import pygls.lsp.client"])
+            .output();
+        tried.is_ok_and(|it| it.status.success())
+    });
+    let Some(python) = python else {
+        fixture_skip::missing("a Python with pygls, named in ADIEU_PYTHON");
+        return;
+    };
+    let test = Test::new().file(
+        "app.py",
+        &format!("{BLOCKS}x = 1  # adieu: ignore[ADP101] it was slow\n"),
+    );
+    let output = Command::new(python)
+        .args([
+            "-c",
+            include_str!("clients/editor.py"),
+            env!("CARGO_BIN_EXE_adieu"),
+        ])
+        .arg(test.path())
+        .output()
+        .expect("the client runs");
+    let session: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(session["codes"], json!(["ADP101", "ADP101", "ADX101"]));
+    assert_eq!(session["ways"], json!([1, 0, 0]));
+    assert_eq!(
+        session["actions"].as_array().map(Vec::len),
+        Some(1),
+        "{session}"
+    );
+    assert_eq!(session["exit"], 0);
+}

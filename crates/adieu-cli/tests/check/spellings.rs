@@ -162,3 +162,76 @@ fn gitlab_and_reviewdog_have_their_formats() {
     assert_eq!(first["location"]["range"]["start"]["line"], 8);
     assert_eq!(first["related_locations"][0]["message"], "time.sleep");
 }
+
+#[test]
+fn every_finding_gets_an_ignore_comment_of_its_language() {
+    let rust = "pub async fn f() {\n    std::thread::sleep(d());\n}\n";
+    let test = Test::new()
+        .file("app.py", BLOCKS)
+        .file(
+            "Cargo.toml",
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\n",
+        )
+        .file("src/lib.rs", rust)
+        .file("Dockerfile", "FROM python\nCMD python app.py\n");
+    let shown = test.run(&["--add-noqa", "--diff"]);
+    assert_eq!(shown.code(), 1);
+    assert_eq!(test.read("src/lib.rs"), rust);
+    let ran = test.run(&["--add-noqa"]);
+    assert_eq!((ran.code(), ran.out()), (0, String::new()), "{}", ran.err());
+    assert!(ran.err().contains("4 findings repaired"), "{}", ran.err());
+    let app = test.read("app.py");
+    assert!(
+        app.contains("    nap()  # noqa: ADP101\n    time.sleep(2)  # noqa: ADP101\n"),
+        "{app}"
+    );
+    assert_eq!(
+        test.read("src/lib.rs"),
+        rust.replace(
+            "d());",
+            "d()); // adieu: ignore(ADR101) added by --add-noqa"
+        )
+    );
+    assert_eq!(
+        test.read("Dockerfile"),
+        "FROM python\n# adieu: ignore[ADD101] added by --add-noqa\nCMD python app.py\n"
+    );
+    // Again there is nothing to do, and what is new is reported.
+    assert_eq!(test.run(&["--add-noqa"]).err(), "");
+    let test = test.file("new.py", BLOCKS);
+    assert_eq!(test.run(&[]).code(), 1);
+}
+
+#[test]
+fn what_has_no_place_for_a_comment_is_said() {
+    let task = "{\n  \"containerDefinitions\": [{\"name\": \"a\", \"command\": [\"app\", \"--grace\", \"60\"]}]\n}\n";
+    let test = Test::new().file("task-definition.json", task);
+    let ran = test.run(&["--add-noqa"]);
+    assert_eq!(ran.code(), 1);
+    assert!(
+        ran.err()
+            .contains("task-definition.json: has no place for an ignore comment"),
+        "{}",
+        ran.err()
+    );
+    assert_eq!(test.read("task-definition.json"), task);
+    assert_eq!(Test::new().given(BLOCKS, &["-", "--add-noqa"]).code(), 2);
+}
+
+#[test]
+fn new_rules_run_with_preview() {
+    let text = "async def rows(pool):\n    async with pool.get() as it:\n        yield it\n";
+    let test = Test::new().file("app.py", text);
+    assert_eq!(test.run(&["--show", "notes"]).code(), 0);
+    let ran = test.run(&["--show", "notes", "--preview"]);
+    assert_eq!(ran.code(), 1);
+    assert!(ran.out().contains("ADP404"), "{}", ran.out());
+    assert_eq!(
+        test.run(&["--show", "notes", "--select", "ADP404"]).code(),
+        1
+    );
+    let settings = Test::new()
+        .file("app.py", text)
+        .file("adieu.toml", "preview = true\n");
+    assert_eq!(settings.run(&["--show", "notes"]).code(), 1);
+}

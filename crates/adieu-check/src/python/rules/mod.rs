@@ -4,17 +4,20 @@ mod cancel;
 mod endless_loop;
 mod exit_in_task;
 mod in_place_save;
+mod jobs;
 mod order;
 mod signals;
 mod start;
 mod tasks;
 mod walk;
 mod windows;
+mod yield_in_context;
 
 use ruff_python_ast::{Stmt, StmtFunctionDef};
 
 use super::extract::Reader;
 
+pub(crate) use jobs::findings as of_jobs;
 pub(crate) use signals::SignalCall;
 pub(crate) use tasks::{check_dropped, check_thrown_away};
 pub(crate) use walk::has_await;
@@ -34,6 +37,9 @@ pub(crate) fn on_function<'a>(reader: &mut Reader<'a, '_>, def: &'a StmtFunction
         exit_in_task::check(reader, def);
         order::wait_closed_first(reader, def);
         order::closed_before_users(reader, def);
+        yield_in_context::check(reader, def);
+    } else {
+        endless_loop::note(reader, &def.body);
     }
 }
 
@@ -43,6 +49,8 @@ pub(crate) fn on_module<'a>(reader: &mut Reader<'a, '_>, body: &'a [Stmt]) {
         return;
     }
     order::schedule_after_stop(reader, body);
+    endless_loop::note(reader, body);
+    jobs::note(reader, body);
     signals::check(reader);
     windows::note(reader, body);
 }

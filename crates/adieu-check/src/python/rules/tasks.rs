@@ -6,6 +6,7 @@ use super::super::extract::Reader;
 use super::super::models::libraries;
 use super::walk;
 use crate::rule;
+use crate::severity::Severity;
 
 /// `_ = create_task(...)`: a name that says the result is not used.
 pub(crate) fn check_thrown_away<'a>(reader: &mut Reader<'a, '_>, assign: &'a StmtAssign) {
@@ -52,13 +53,31 @@ fn check_call<'a>(reader: &mut Reader<'a, '_>, call: &'a ExprCall) {
     // Code that adds a callback on the spot is notified of the end; the loop still only holds
     // the task weakly, but such code is rarely wrong.
     if spawns && !matches!(&*call.func, Expr::Call(_)) {
-        reader.report(
+        let severity = match is_in_handler(reader) {
+            true => Severity::Note,
+            false => Severity::Error,
+        };
+        reader.report_as(
+            severity,
             call,
             rule::DROPPED_TASK,
             "nothing keeps this task: it can be collected while it runs, and no stop waits for it; \
              keep it in a set, or use `asyncio.TaskGroup`",
         );
     }
+}
+
+/// In a function that, by its name, is called for a signal or by the garbage collector: nothing there could hold the task.
+fn is_in_handler(reader: &Reader<'_, '_>) -> bool {
+    let function = reader
+        .frames
+        .last()
+        .and_then(|frame| frame.function.filter(|_| !frame.is_async));
+    function.is_some_and(|function| {
+        let name = &reader.summary.functions[function as usize].name;
+        let name = name.rsplit('.').next().unwrap_or(name);
+        name == "__del__" || walk::has_word(name, &["signal", "sigint", "sigterm", "sighup"])
+    })
 }
 
 /// A script that fills its loop before it runs it, and the handler of a signal, which has no caller

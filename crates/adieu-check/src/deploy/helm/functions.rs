@@ -1,0 +1,336 @@
+//! The functions of templates that need nothing but their arguments.
+
+use super::super::yaml;
+use super::template::{Missing, Run};
+use super::value::Value;
+
+/// What a method of the objects of Helm gives without a cluster and without other files.
+pub(crate) fn method(path: &str) -> Result<Value, Missing> {
+    match path {
+        "Capabilities.APIVersions.Has" => Ok(false.into()),
+        _ if path.starts_with("Files.") => Ok(Value::Null),
+        _ => Err(format!("`.{path}`")),
+    }
+}
+
+/// Calls a function; what it needs and is not here is the error.
+pub(crate) fn call(
+    run: &mut Run<'_>,
+    name: &str,
+    arguments: Vec<Value>,
+    dot: &Value,
+) -> Result<Value, Missing> {
+    let at = |index: usize| arguments.get(index).cloned().unwrap_or_default();
+    let last = || arguments.last().cloned().unwrap_or_default();
+    let text = |index: usize| at(index).shown();
+    let number = |index: usize| at(index).number().unwrap_or(0);
+    Ok(match name {
+        "include" => Value::Scalar(run.include(&text(0), &at(1))?),
+        "tpl" => match at(0) {
+            Value::Scalar(template) if template.contains("{{") => Value::Scalar(
+                run.as_template(&template, &arguments.get(1).cloned().unwrap_or(dot.clone()))?,
+            ),
+            other => other,
+        },
+        "default" => {
+            let given = last();
+            if given.holds() { given } else { at(0) }
+        }
+        "coalesce" => arguments
+            .iter()
+            .find(|it| it.holds())
+            .cloned()
+            .unwrap_or_default(),
+        "required" => {
+            let given = last();
+            if given == Value::Null || given == Value::text("") {
+                return Err(format!("a value: {}", text(0)));
+            }
+            given
+        }
+        "ternary" => {
+            if at(2).holds() {
+                at(0)
+            } else {
+                at(1)
+            }
+        }
+        "fail" => return Err(format!("other values: {}", text(0))),
+        "empty" => (!last().holds()).into(),
+        "not" => (!at(0).holds()).into(),
+        "and" => arguments
+            .iter()
+            .find(|it| !it.holds())
+            .cloned()
+            .unwrap_or_else(last),
+        "or" => arguments
+            .iter()
+            .find(|it| it.holds())
+            .cloned()
+            .unwrap_or_else(last),
+        "eq" => arguments
+            .iter()
+            .skip(1)
+            .any(|it| it.shown() == text(0))
+            .into(),
+        "ne" => (text(0) != text(1)).into(),
+        "lt" => (number(0) < number(1)).into(),
+        "le" => (number(0) <= number(1)).into(),
+        "gt" => (number(0) > number(1)).into(),
+        "ge" => (number(0) >= number(1)).into(),
+        "add" | "addf" => sum(&arguments),
+        "add1" => Value::text(number(0).saturating_add(1).to_string()),
+        "sub" => Value::text(number(0).saturating_sub(number(1)).to_string()),
+        "mul" => Value::text(number(0).saturating_mul(number(1)).to_string()),
+        "div" => Value::text(number(0).checked_div(number(1)).unwrap_or(0).to_string()),
+        "mod" => Value::text(number(0).checked_rem(number(1)).unwrap_or(0).to_string()),
+        "max" => Value::text(
+            arguments
+                .iter()
+                .filter_map(Value::number)
+                .max()
+                .unwrap_or(0)
+                .to_string(),
+        ),
+        "min" => Value::text(
+            arguments
+                .iter()
+                .filter_map(Value::number)
+                .min()
+                .unwrap_or(0)
+                .to_string(),
+        ),
+        "int" | "int64" | "float64" | "toString" | "print" | "nospace" | "html" | "urlquery" => {
+            Value::Scalar(last().shown())
+        }
+        "quote" | "squote" => match last() {
+            Value::Null => Value::Null,
+            value => Value::Scalar(serde_json::Value::from(value.shown()).to_string()),
+        },
+        "upper" => Value::Scalar(last().shown().to_uppercase()),
+        "lower" => Value::Scalar(last().shown().to_lowercase()),
+        "title" | "camelcase" | "snakecase" | "kebabcase" | "untitle" => last(),
+        "trim" => Value::text(last().shown().trim()),
+        "trimAll" => Value::text(text(1).trim_matches(|c| text(0).contains(c))),
+        "trimSuffix" => Value::text(text(1).strip_suffix(&*text(0)).unwrap_or(&text(1))),
+        "trimPrefix" => Value::text(text(1).strip_prefix(&*text(0)).unwrap_or(&text(1))),
+        "trunc" => Value::Scalar(
+            text(1)
+                .chars()
+                .take(usize::try_from(number(0)).unwrap_or(usize::MAX))
+                .collect::<String>(),
+        ),
+        "replace" if !text(0).is_empty() => Value::Scalar(text(2).replace(&text(0), &text(1))),
+        "contains" => text(1).contains(&text(0)).into(),
+        "hasPrefix" => text(1).starts_with(&text(0)).into(),
+        "hasSuffix" => text(1).ends_with(&text(0)).into(),
+        "indent" => Value::Scalar(indented(&text(1), number(0))),
+        "nindent" => Value::Scalar(format!("\n{}", indented(&text(1), number(0)))),
+        "toYaml" | "toYamlPretty" => Value::Scalar(match last() {
+            Value::Null => "null".to_owned(),
+            value => value.yaml(),
+        }),
+        "fromYaml" | "fromYamlArray" | "fromJson" => {
+            let documents = yaml::parse(&last().shown()).ok();
+            documents
+                .and_then(|it| it.first().map(Value::from))
+                .unwrap_or_default()
+        }
+        "toJson" | "toRawJson" => {
+            Value::Scalar(serde_json::Value::from(last().shown()).to_string())
+        }
+        "printf" => Value::Scalar(printf(&text(0), arguments.get(1..).unwrap_or_default())),
+        "list" | "tuple" => Value::List(arguments),
+        "dict" => Value::Map(
+            arguments
+                .chunks(2)
+                .map(|pair| (pair[0].shown(), pair.get(1).cloned().unwrap_or_default()))
+                .collect(),
+        ),
+        "get" => at(0).get(&text(1)).cloned().unwrap_or_default(),
+        "dig" => {
+            let keys = arguments.len().saturating_sub(2);
+            let map = last();
+            let found = arguments
+                .iter()
+                .take(keys)
+                .try_fold(&map, |value, key| value.get(&key.shown()));
+            found.cloned().unwrap_or_else(|| at(keys))
+        }
+        "hasKey" => at(0).get(&text(1)).is_some().into(),
+        "index" => arguments
+            .iter()
+            .skip(1)
+            .fold(at(0), |value, key| match &value {
+                Value::List(items) => key
+                    .number()
+                    .and_then(|at| items.get(usize::try_from(at).ok()?))
+                    .cloned()
+                    .unwrap_or_default(),
+                value => value.get(&key.shown()).cloned().unwrap_or_default(),
+            }),
+        "set" => with(at(0), text(1), at(2)),
+        "omit" => match at(0) {
+            Value::Map(entries) => {
+                let names: Vec<String> = arguments.iter().skip(1).map(Value::shown).collect();
+                Value::Map(
+                    entries
+                        .into_iter()
+                        .filter(|(name, _)| !names.contains(name))
+                        .collect(),
+                )
+            }
+            other => other,
+        },
+        "pick" => match at(0) {
+            Value::Map(entries) => {
+                let names: Vec<String> = arguments.iter().skip(1).map(Value::shown).collect();
+                Value::Map(
+                    entries
+                        .into_iter()
+                        .filter(|(name, _)| names.contains(name))
+                        .collect(),
+                )
+            }
+            other => other,
+        },
+        "merge" | "mustMerge" => arguments.into_iter().reduce(merged).unwrap_or_default(),
+        "mergeOverwrite" | "mustMergeOverwrite" => arguments
+            .into_iter()
+            .reduce(|a, b| merged(b, a))
+            .unwrap_or_default(),
+        "deepCopy" | "mustDeepCopy" => last(),
+        "keys" => match at(0) {
+            Value::Map(entries) => Value::List(
+                entries
+                    .into_iter()
+                    .map(|(name, _)| Value::Scalar(name))
+                    .collect(),
+            ),
+            _ => Value::Null,
+        },
+        "values" => match at(0) {
+            Value::Map(entries) => {
+                Value::List(entries.into_iter().map(|(_, value)| value).collect())
+            }
+            _ => Value::Null,
+        },
+        "len" => Value::text(at(0).len().to_string()),
+        "first" | "mustFirst" => list(at(0)).first().cloned().unwrap_or_default(),
+        "last" | "mustLast" => list(at(0)).last().cloned().unwrap_or_default(),
+        "rest" => Value::List(list(at(0)).into_iter().skip(1).collect()),
+        "append" | "mustAppend" => {
+            let mut items = list(at(0));
+            items.push(at(1));
+            Value::List(items)
+        }
+        "concat" => Value::List(arguments.into_iter().flat_map(list).collect()),
+        "uniq" | "sortAlpha" | "compact" | "reverse" => at(0),
+        "has" => list(at(1)).iter().any(|it| it.shown() == text(0)).into(),
+        "join" => Value::Scalar(
+            list(at(1))
+                .iter()
+                .map(Value::shown)
+                .collect::<Vec<_>>()
+                .join(&text(0)),
+        ),
+        "splitList" => Value::List(text(1).split(&*text(0)).map(Value::text).collect()),
+        "until" => Value::List(
+            (0..number(0).clamp(0, 1_000))
+                .map(|it| Value::text(it.to_string()))
+                .collect(),
+        ),
+        "kindIs" | "typeIs" => (kind(&at(1)) == text(0)).into(),
+        "kindOf" | "typeOf" => Value::text(kind(&at(0))),
+        "semverCompare" => (!text(0).contains('<')).into(),
+        // Without a cluster there is nothing, and what is random or secret is no time and no command.
+        "lookup" => Value::Null,
+        "b64enc" | "b64dec" | "sha256sum" | "sha1sum" | "md5sum" | "adler32sum" | "htpasswd"
+        | "derivePassword" => Value::text("x"),
+        "randAlphaNum" | "randAlpha" | "randNumeric" | "uuidv4" | "now" | "date"
+        | "genPrivateKey" => Value::text("x"),
+        "regexMatch" | "mustRegexMatch" => false.into(),
+        "regexReplaceAll" | "mustRegexReplaceAll" => at(1),
+        "regexReplaceAllLiteral" => at(1),
+        _ => return Err(format!("the function `{name}`")),
+    })
+}
+
+fn sum(arguments: &[Value]) -> Value {
+    let numbers = arguments.iter().filter_map(Value::number);
+    Value::text(numbers.fold(0_i64, i64::saturating_add).to_string())
+}
+
+fn list(value: Value) -> Vec<Value> {
+    match value {
+        Value::List(items) => items,
+        _ => Vec::new(),
+    }
+}
+
+fn with(map: Value, key: String, value: Value) -> Value {
+    match map {
+        Value::Map(mut entries) => {
+            entries.retain(|(name, _)| *name != key);
+            entries.push((key, value));
+            Value::Map(entries)
+        }
+        other => other,
+    }
+}
+
+/// The first map, with what only the second has.
+fn merged(first: Value, second: Value) -> Value {
+    match (first, second) {
+        (Value::Map(mut entries), Value::Map(others)) => {
+            for (name, value) in others {
+                match entries.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, held)) => *held = merged(std::mem::take(held), value),
+                    None => entries.push((name, value)),
+                }
+            }
+            Value::Map(entries)
+        }
+        (Value::Null, other) => other,
+        (first, _) => first,
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "invalid",
+        Value::Scalar(text) if matches!(&**text, "true" | "false") => "bool",
+        Value::Scalar(_) => "string",
+        Value::List(_) => "slice",
+        Value::Map(_) => "map",
+    }
+}
+
+fn indented(text: &str, by: i64) -> String {
+    let pad = " ".repeat(usize::try_from(by).unwrap_or(0).min(200));
+    let lines: Vec<String> = text.lines().map(|line| format!("{pad}{line}")).collect();
+    lines.join("\n")
+}
+
+/// `%s`, `%d`, `%v` and `%q`, one after the other.
+fn printf(format: &str, arguments: &[Value]) -> String {
+    let mut out = String::new();
+    let mut arguments = arguments.iter();
+    let mut chars = format.chars();
+    while let Some(char) = chars.next() {
+        if char != '%' {
+            out.push(char);
+            continue;
+        }
+        match chars.find(|c| !c.is_ascii_digit() && !matches!(c, '-' | '.' | '+')) {
+            Some('%') => out.push('%'),
+            Some('q') => {
+                let value = arguments.next().map(Value::shown).unwrap_or_default();
+                out.push_str(&serde_json::Value::from(value).to_string());
+            }
+            Some(_) => out.push_str(&arguments.next().map(Value::shown).unwrap_or_default()),
+            None => {}
+        }
+    }
+    out
+}
