@@ -16,7 +16,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, timeout};
 use tower_service::Service;
 
-use super::body::{RequestBody, TunnelGuard};
+use super::body::RequestBody;
 #[cfg(feature = "axum")]
 use super::carried_request;
 use super::close_policy::{CloseAction, ConnState, Protocol};
