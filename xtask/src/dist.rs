@@ -18,7 +18,7 @@ usage: cargo xtask dist [--init]
 
 Builds them for x86_64 Linux into target/static, linked statically: with musl if rustc has that target, else with glibc,
 which is said. Then each one is tried, and adieu-init is held to its limits: 3 MB if linked with musl (glibc adds to that),
-and the start of a command at most 1 ms later than with tini, if tini is installed. The two take turns, and the fastest
+2 MB resident, and the start of a command at most 1 ms later than with tini, if tini is installed. The two take turns, and the fastest
 tenth of the runs is compared: a busy machine only adds to a run.
 
 exit code: 0 built, tried and within the limits, 1 not, 2 usage
@@ -28,6 +28,8 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 const GLIBC: &str = "x86_64-unknown-linux-gnu";
 /// What an init may weigh, in bytes.
 const LARGEST_INIT: u64 = 3_000_000;
+/// What an init may keep resident beside its command, in kB.
+const MOST_RESIDENT_KB: u64 = 2_000;
 /// How much later than with tini a command may start.
 const LATER_THAN_TINI: Duration = Duration::from_millis(1);
 /// Runs of each, one after the other in turns.
@@ -149,7 +151,14 @@ impl Binary {
                 self.name
             )));
         }
-        println!("{}: {} kB resident", self.name, resident_kb(built)?);
+        let resident = resident_kb(built)?;
+        println!("{}: {resident} kB resident", self.name);
+        if resident > MOST_RESIDENT_KB {
+            return Err(Failure::new(format!(
+                "{} has {resident} kB resident, at most {MOST_RESIDENT_KB} are wanted",
+                self.name
+            )));
+        }
         compare_with_tini(built)
     }
 }

@@ -189,7 +189,8 @@ fn build_from(
     build
         .current_dir(&unpacked)
         .env("CARGO_TARGET_DIR", checkout.root().join("target"))
-        .args(["build", "--locked", "--out", "wheels"]);
+        // Not --locked: the packed workspace has fewer members than the lock file.
+        .args(["build", "--out", "wheels"]);
     if !dev {
         build.args(["--profile", "dist"]);
     }

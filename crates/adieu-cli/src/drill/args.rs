@@ -146,7 +146,7 @@ pub(crate) struct DrillArgs {
         help_heading = "Roll-out"
     )]
     pub(crate) url: Option<String>,
-    /// Requests per second, on a fixed schedule (open loop) [default: 100]. Use --clients for a closed loop instead.
+    /// Requests per second, on a fixed schedule (open loop) [default: 100]; --clients is the closed loop: each client waits for its response.
     #[arg(
         long,
         value_name = "N",
@@ -172,7 +172,7 @@ pub(crate) struct DrillArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "limited", help_heading = "Roll-out")]
     pub(crate) within: Option<Duration>,
 
-    /// Test workers: enqueue N numbered jobs, stop workers at random instants, and hold what was done against what was asked.
+    /// Test workers: enqueue N numbered jobs, stop workers at random instants, and report jobs that were lost or done twice.
     #[arg(
         long,
         value_name = "N",

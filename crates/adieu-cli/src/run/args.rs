@@ -80,7 +80,7 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = adieu::parse_duration)]
     pub(super) ready_timeout: Duration,
 
-    /// Run so many processes of the command, which share the sockets of --listen or the requests of --front; SIGHUP restarts one after the other
+    /// Number of processes of the command; they share the sockets of --listen or the requests of --front, and SIGHUP restarts one after the other
     #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = SEVERAL)]
     pub(super) workers: u8,
     /// Read several commands from a TOML file: they start and stop in order, within one grace period

@@ -105,13 +105,8 @@ pub(super) fn conclude(run: &Run, report: &Report, gave_up: Option<Arc<Worker>>)
     }
     if let Some(worker) = gave_up {
         let adieu::Restart { limit, window, .. } = worker.options().restarts;
-        let (starts, are) = if limit == 1 {
-            ("start", "is")
-        } else {
-            ("starts", "are")
-        };
         log::warn(format_args!(
-            "giving up: no more than {limit} new {starts} within {window:?} {are} borne (--restart-limit)"
+            "giving up: the restart limit is reached, {limit} within {window:?} (--restart-limit, --restart-window)"
         ));
     }
 }

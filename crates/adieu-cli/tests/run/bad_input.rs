@@ -262,7 +262,7 @@ fn options_that_would_do_nothing() {
     let (code, _, said) = run(&options, &["false"]);
     assert_eq!(code, 1, "{said}");
     assert!(
-        said.contains("no more than 1 new start within 60s is borne"),
+        said.contains("the restart limit is reached, 1 within 60s"),
         "{said}"
     );
 }

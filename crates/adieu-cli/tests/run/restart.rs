@@ -18,7 +18,7 @@ fn a_failure_is_borne_so_often() {
     let (code, out, said) = run(&options, &["sh", "-c", "echo started; exit 3"]);
     assert_eq!((code, out.lines().count()), (3, 4), "{said}");
     assert!(said.contains("start number 4 in "), "{said}");
-    let gave_up = "giving up: no more than 3 new starts within 60s are borne";
+    let gave_up = "giving up: the restart limit is reached, 3 within 60s";
     assert!(said.contains(gave_up), "{said}");
     // A good end is the end.
     let (code, out, _) = run(&options, &["echo", "started"]);
