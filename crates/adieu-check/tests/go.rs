@@ -315,7 +315,7 @@ fn an_exit_when_the_server_is_closed() {
 fn the_end_of_main_runs_what_it_defers() {
     for (line, body) in [
         (2, "\tdefer db.Close()\n\tos.Exit(run())"),
-        (2, "\tdefer func() { logger.Sync() }()\n\tlog.Fatal(run())"),
+        (2, "\tdefer func() { writer.Flush() }()\n\tlog.Fatal(run())"),
         (
             5,
             "\tsignal.Notify(c, syscall.SIGTERM)\n\tdefer db.Close()\n\tgo func() {\n\t\t<-c\n\t\tos.Exit(0)\n\t}()\n\trun()",
@@ -329,6 +329,8 @@ fn the_end_of_main_runs_what_it_defers() {
     }
     for body in [
         "\tdefer cancel()\n\tos.Exit(run())",
+        // It writes all out before it exits.
+        "\tdefer logger.Sync()\n\tlogger.Fatal(run())",
         "\tos.Exit(run())\n\tdefer db.Close()",
         "\tdefer db.Close()\n\tif err != nil {\n\t\tos.Exit(1)\n\t}",
         "\tdefer db.Close()\n\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\trun()",

@@ -126,12 +126,14 @@ fn is_of_interest(text: &str) -> bool {
         "Fatal",
         "os.Exit",
         "SetupSignalHandler",
+        "\npackage main",
         "gin-gonic/gin",
         "gofiber/fiber",
         "labstack/echo",
     ]
     .iter()
     .any(|word| has(word))
+        || text.starts_with("package main")
         || SIGNAL_PACKAGES.iter().any(|part| has(part))
 }
 
