@@ -17,7 +17,7 @@ pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut
         return;
     }
     if !is_reported(code, call) {
-        without_shutdown(call, &server, is_main, sink);
+        without_shutdown(code, call, &server, is_main, sink);
     }
     if is_main {
         not_awaited(call, &server, sink);
@@ -104,7 +104,13 @@ fn is_in_goroutine(call: Node<'_>) -> bool {
         })
 }
 
-fn without_shutdown(call: Node<'_>, server: &Server<'_>, is_main: bool, sink: &mut Sink<'_>) {
+fn without_shutdown(
+    code: &GoCode<'_>,
+    call: Node<'_>,
+    server: &Server<'_>,
+    is_main: bool,
+    sink: &mut Sink<'_>,
+) {
     let mut needs = match is_main {
         true => vec![Need::NoSignals],
         false => vec![Need::NoSignalsInModule],
@@ -120,13 +126,28 @@ fn without_shutdown(call: Node<'_>, server: &Server<'_>, is_main: bool, sink: &m
         server.said
     );
     sink.report(call, rule::GO_NO_SHUTDOWN, message, needs);
-    let is_local = arguments(call).first().is_some_and(|address| {
-        let address = address.text().trim_matches('"');
-        address.starts_with("localhost:") || address.starts_with("127.0.0.1:")
-    });
-    if is_local {
+    if is_local(code, call) {
         sink.rate_last(Severity::Note);
     }
+}
+
+/// Whether only programs of the same machine reach the server: `"localhost:80"`, or a listener of `net.Listen` for it.
+fn is_local(code: &GoCode<'_>, call: Node<'_>) -> bool {
+    let is_name = |text: &str| {
+        let text = text.trim_matches('"');
+        text.starts_with("localhost:") || text.starts_with("127.0.0.1:")
+    };
+    let Some(first) = arguments(call).first().copied() else {
+        return false;
+    };
+    let listener = (first.is("identifier"))
+        .then(|| code.definition(first))
+        .flatten();
+    let listener = listener
+        .and_then(|it| it.value)
+        .filter(|made| code.calls(*made, "net", &["Listen"]));
+    is_name(first.text())
+        || listener.is_some_and(|made| arguments(made).iter().any(|it| is_name(it.text())))
 }
 
 /// `ListenAndServe` returns as soon as `Shutdown` is called, not when it has returned.
