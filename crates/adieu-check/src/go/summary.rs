@@ -185,7 +185,7 @@ pub(crate) fn extract(text: &str, path: &Arc<str>) -> Option<GoFile> {
         let ranges = comments.map(|comment| comment.start()..comment.end());
         file.ignores = suppress::read_all(text, &sink.lines, ranges);
     }
-    Some(file)
+    (!tree.is_given_up()).then_some(file)
 }
 
 impl GoFile {
