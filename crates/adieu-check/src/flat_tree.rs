@@ -3,6 +3,7 @@
 //! What stands below a node is a slice of that list, and its parent an index. No function of this
 //! file recurses, so text of any depth is walked on any stack.
 
+use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 use std::sync::LazyLock;
 
@@ -11,6 +12,10 @@ use tree_sitter::{Language, ParseOptions, Parser, TreeCursor};
 /// The parser reports its progress less often than this on any program. Text that makes it try more
 /// ways is given up.
 const BYTES_A_STEP: usize = 8;
+
+/// How many nodes the rules look at in one file. A program needs a small part of it; text made to
+/// need more is given up.
+const MOST_VISITS: u32 = 10_000_000;
 
 /// What a text is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,7 @@ impl Grammar {
 pub(crate) struct FlatTree<'t> {
     text: &'t str,
     entries: Vec<Entry>,
+    visits_left: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -87,7 +93,22 @@ impl<'t> FlatTree<'t> {
         let tree = parser.parse_with_options(&mut read, None, Some(options))?;
         let mut entries = Vec::new();
         flatten(&mut tree.walk(), language, &mut entries);
-        Some(FlatTree { text, entries })
+        Some(FlatTree {
+            text,
+            entries,
+            visits_left: Cell::new(MOST_VISITS),
+        })
+    }
+
+    /// Whether so many nodes were looked at that the last ones were left out.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.visits_left.get() == 0
+    }
+
+    fn visit(&self) -> bool {
+        let left = self.visits_left.get().saturating_sub(1);
+        self.visits_left.set(left);
+        left > 0
     }
 
     /// The node of the whole file.
@@ -182,6 +203,7 @@ impl<'t> Node<'t> {
         std::iter::successors(first, move |at| {
             Some(self.tree.entries[*at].end as usize).filter(|at| *at < end)
         })
+        .take_while(move |_| self.tree.visit())
         .map(move |at| self.at(at))
     }
 
@@ -197,8 +219,10 @@ impl<'t> Node<'t> {
     }
 
     /// All nodes below it, in the order of the text.
-    pub(crate) fn below(self) -> impl DoubleEndedIterator<Item = Node<'t>> {
-        (self.at + 1..self.entry().end as usize).map(move |at| self.at(at))
+    pub(crate) fn below(self) -> impl Iterator<Item = Node<'t>> {
+        (self.at + 1..self.entry().end as usize)
+            .take_while(move |_| self.tree.visit())
+            .map(move |at| self.at(at))
     }
 
     /// Whether the other one is below it, or is the same.

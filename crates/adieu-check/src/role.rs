@@ -163,6 +163,7 @@ pub(crate) fn of(path: &str) -> Role {
     let is_test_file = stem.starts_with("test_")
         || stem.ends_with("_test")
         || stem.ends_with("_tests")
+        || is_code && (stem.starts_with("mock_") || stem.ends_with("_mock") || stem == "mock")
         || is_code && inner().any(|part| matches!(part, "test" | "spec" | "e2e" | "e2e-spec"))
         || is_code
             && matches!(
@@ -172,6 +173,7 @@ pub(crate) fn of(path: &str) -> Role {
     let mut folders_of = folders.split('/').filter(|folder| !folder.is_empty());
     let is_test_folder = |folder: &str| {
         TEST_FOLDERS.contains(&folder)
+            || folder.ends_with("testing")
             || folder.ends_with("_tests")
             || folder.ends_with("-tests")
             || folder.starts_with("test-")
@@ -242,6 +244,8 @@ mod tests {
             "x/conftest.py",
             "src/sinks/integration_tests.rs",
             "server/main_test.go",
+            "servertesting/server.go",
+            "server/server_mock.go",
             "src/app.spec.ts",
             "src/app.e2e-spec.ts",
             "src/users.test.tsx",

@@ -155,6 +155,35 @@ fn nesting_of_any_depth_is_walked_in_go_and_typescript() {
     );
 }
 
+/// Each call asks where its variable comes from, over all that stands before it.
+#[test]
+fn text_that_is_made_to_take_long_is_given_up() {
+    let go = |calls: usize| {
+        format!(
+            "package main\nimport (\"context\"; \"net/http\")\nfunc f(s *http.Server) {{\nctx := context.Background()\n{}}}\n",
+            "s.Shutdown(ctx)\n".repeat(calls)
+        )
+    };
+    let calls = |name: &str, other: &str| {
+        format!(
+            "function {name}() {{\n{}}}\n",
+            format!("{other}();\n").repeat(1_000)
+        )
+    };
+    let ts = format!(
+        "import http from 'http';\nconst s = http.createServer(x);\nfunction a() {{ s.listen(80); }}\n{}{}{}{}",
+        calls("b", "a"),
+        calls("c", "b"),
+        calls("d", "c"),
+        calls("e", "d")
+    );
+    let project = Project::new()
+        .file("few.go", &go(2))
+        .file("many.go", &go(5_000))
+        .file("calls.ts", &ts);
+    assert_eq!(project.told(), ["few.go:5 ADG103", "few.go:6 ADG103"]);
+}
+
 #[test]
 fn bundles_and_generated_files_are_left_out() {
     let kill = "process.on('SIGKILL', () => 0);\n";

@@ -24,7 +24,7 @@ fn at(line: usize, rest: &str) -> String {
 fn a_server_that_no_signal_stops() {
     let text = |server: &str| {
         format!(
-            "package main\n\nimport (\n\t\"net/http\"\n\t\"github.com/gin-gonic/gin\"\n\t\"github.com/labstack/echo/v4\"\n\t\"google.golang.org/grpc\"\n)\n\nfunc main() {{\n{server}\n}}\n"
+            "package main\n\nimport (\n\t\"net\"\n\t\"net/http\"\n\t\"github.com/gin-gonic/gin\"\n\t\"github.com/labstack/echo/v4\"\n\t\"google.golang.org/grpc\"\n)\n\nfunc main() {{\n{server}\n}}\n"
         )
     };
     let told = |server: &str| Project::new().file("main.go", &text(server)).severities();
@@ -37,7 +37,7 @@ fn a_server_that_no_signal_stops() {
         "\te := echo.New(); e.Start(\":80\")",
         "\ts := grpc.NewServer(); s.Serve(listener)",
     ] {
-        assert_eq!(told(server), ["main.go:11 ADG101 warning"], "{server}");
+        assert_eq!(told(server), ["main.go:12 ADG101 warning"], "{server}");
     }
     for server in [
         // In a goroutine it is not what `main` waits for.
@@ -51,10 +51,12 @@ fn a_server_that_no_signal_stops() {
     }
     assert_eq!(
         told("\thttp.ListenAndServe(\"localhost:80\", nil)"),
-        ["main.go:11 ADG101 note"]
+        ["main.go:12 ADG101 note"]
     );
+    let listener = "\tlistener, err := net.Listen(\"tcp\", \"127.0.0.1:80\"); s := grpc.NewServer(); s.Serve(listener)";
+    assert_eq!(told(listener), ["main.go:12 ADG101 note"]);
     let twice = "\tif tls { http.ListenAndServeTLS(\":443\", a, b, nil) } else { http.ListenAndServe(\":80\", nil) }";
-    assert_eq!(told(twice), ["main.go:11 ADG101 warning"]);
+    assert_eq!(told(twice), ["main.go:12 ADG101 warning"]);
 }
 
 #[test]
@@ -315,7 +317,7 @@ fn an_exit_when_the_server_is_closed() {
 fn the_end_of_main_runs_what_it_defers() {
     for (line, body) in [
         (2, "\tdefer db.Close()\n\tos.Exit(run())"),
-        (2, "\tdefer func() { logger.Sync() }()\n\tlog.Fatal(run())"),
+        (2, "\tdefer func() { writer.Flush() }()\n\tlog.Fatal(run())"),
         (
             5,
             "\tsignal.Notify(c, syscall.SIGTERM)\n\tdefer db.Close()\n\tgo func() {\n\t\t<-c\n\t\tos.Exit(0)\n\t}()\n\trun()",
@@ -329,6 +331,8 @@ fn the_end_of_main_runs_what_it_defers() {
     }
     for body in [
         "\tdefer cancel()\n\tos.Exit(run())",
+        // It writes all out before it exits.
+        "\tdefer logger.Sync()\n\tlogger.Fatal(run())",
         "\tos.Exit(run())\n\tdefer db.Close()",
         "\tdefer db.Close()\n\tif err != nil {\n\t\tos.Exit(1)\n\t}",
         "\tdefer db.Close()\n\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\trun()",

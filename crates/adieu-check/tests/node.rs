@@ -67,7 +67,7 @@ fn a_server_that_no_signal_closes() {
         );
     }
     for text in [
-        // Whoever calls it may close it.
+        // Its caller may close it.
         "import express from 'express';\nexport function start() { const app = express(); return app.listen(80); }",
         "import express from 'express';\nclass Web { app = express(); start() { this.app.listen(80); } }",
         "store.listen(80);",

@@ -138,14 +138,19 @@ impl<'t> GoCode<'t> {
             .find_map(|node| defined(node, name))
     }
 
+    /// Whether a type as it is written is this one, of any major version of its package.
+    fn is_type(&self, text: &str, package: &str, name: &str) -> bool {
+        let text = text.trim_start_matches(['*', '&']);
+        text.split_once('.').is_some_and(|(alias, last)| {
+            let path = self.imports.get(alias);
+            let rest = path.and_then(|path| path.strip_prefix(package));
+            last == name && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("/v"))
+        })
+    }
+
     /// Whether this is a value of this type, such as `http.Server`, or a pointer to one.
     pub(crate) fn has_type(&self, node: Node<'t>, package: &str, name: &str) -> bool {
-        let is_meant = |text: &str| {
-            let text = text.trim_start_matches(['*', '&']);
-            text.split_once('.').is_some_and(|(alias, last)| {
-                last == name && self.imports.get(alias).copied() == Some(package)
-            })
-        };
+        let is_meant = |text: &str| self.is_type(text, package, name);
         match node.kind() {
             "identifier" => {
                 let Some(definition) = self.definition(node) else {
@@ -185,12 +190,7 @@ impl<'t> GoCode<'t> {
 
     /// Names of fields whose type is this one.
     pub(crate) fn fields_of_type(&self, package: &str, name: &str) -> Vec<String> {
-        let is_meant = |text: &str| {
-            let text = text.trim_start_matches('*');
-            text.split_once('.').is_some_and(|(alias, last)| {
-                last == name && self.imports.get(alias).copied() == Some(package)
-            })
-        };
+        let is_meant = |text: &str| self.is_type(text, package, name);
         let fields = self.fields.iter();
         fields
             .filter(|(_, kind)| kind.is_some_and(is_meant))

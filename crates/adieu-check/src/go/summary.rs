@@ -126,12 +126,14 @@ fn is_of_interest(text: &str) -> bool {
         "Fatal",
         "os.Exit",
         "SetupSignalHandler",
+        "\npackage main",
         "gin-gonic/gin",
         "gofiber/fiber",
         "labstack/echo",
     ]
     .iter()
     .any(|word| has(word))
+        || text.starts_with("package main")
         || SIGNAL_PACKAGES.iter().any(|part| has(part))
 }
 
@@ -183,7 +185,7 @@ pub(crate) fn extract(text: &str, path: &Arc<str>) -> Option<GoFile> {
         let ranges = comments.map(|comment| comment.start()..comment.end());
         file.ignores = suppress::read_all(text, &sink.lines, ranges);
     }
-    Some(file)
+    (!tree.is_given_up()).then_some(file)
 }
 
 impl GoFile {

@@ -161,7 +161,7 @@ pub(crate) fn extract(text: &str, path: &Arc<str>) -> Option<NodeFile> {
         let ranges = comments.map(|comment| comment.start()..comment.end());
         file.ignores = suppress::read_all(text, &sink.lines, ranges);
     }
-    Some(file)
+    (!tree.is_given_up()).then_some(file)
 }
 
 impl NodeFile {

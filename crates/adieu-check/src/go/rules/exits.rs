@@ -189,7 +189,6 @@ fn is_clean_up(name: &str) -> bool {
         "Close",
         "Flush",
         "Shutdown",
-        "Sync",
         "Stop",
         "Save",
         "Disconnect",

@@ -6,6 +6,9 @@ use crate::go::summary::{HTTP, Need, Sink};
 use crate::rule;
 use crate::severity::Severity;
 
+const GRPC: &str = "google.golang.org/grpc";
+const GIN: &str = "github.com/gin-gonic/gin";
+
 pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut Sink<'_>) {
     let Some(server) = server(code, call) else {
         return;
@@ -14,7 +17,7 @@ pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut
         return;
     }
     if !is_reported(code, call) {
-        without_shutdown(call, &server, is_main, sink);
+        without_shutdown(code, call, &server, is_main, sink);
     }
     if is_main {
         not_awaited(call, &server, sink);
@@ -27,6 +30,7 @@ struct Server<'t> {
     said: &'t str,
     /// The variable, where there is one.
     name: Option<&'t str>,
+    is_grpc: bool,
 }
 
 fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
@@ -36,7 +40,11 @@ fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
         HTTP,
         &["ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"],
     ) {
-        return Some(Server { said, name: None });
+        return Some(Server {
+            said,
+            name: None,
+            is_grpc: false,
+        });
     }
     let (operand, method) = method(call)?;
     let name = last_name(operand);
@@ -49,20 +57,23 @@ fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
             code.has_type(operand, HTTP, "Server")
         }
         "Serve" => {
-            code.has_type(operand, HTTP, "Server")
-                || matches!(made_by(), Some(("google.golang.org/grpc", "NewServer")))
+            code.has_type(operand, HTTP, "Server") || matches!(made_by(), Some((GRPC, "NewServer")))
         }
-        "Run" | "RunTLS" => matches!(
-            made_by(),
-            Some(("github.com/gin-gonic/gin", "Default" | "New"))
-        ),
+        "Run" | "RunTLS" => {
+            code.has_type(operand, GIN, "Engine")
+                || matches!(made_by(), Some((GIN, "Default" | "New")))
+        }
         "Start" | "StartTLS" => super::shutdown::is_echo(code, operand),
         "Listen" => made_by().is_some_and(|(path, name)| {
             path.starts_with("github.com/gofiber/fiber") && name == "New"
         }),
         _ => false,
     };
-    serves.then_some(Server { said, name })
+    serves.then_some(Server {
+        said,
+        name,
+        is_grpc: matches!(made_by(), Some((GRPC, _))),
+    })
 }
 
 /// Whether the function starts another server before: with TLS and without, one of which runs.
@@ -93,25 +104,50 @@ fn is_in_goroutine(call: Node<'_>) -> bool {
         })
 }
 
-fn without_shutdown(call: Node<'_>, server: &Server<'_>, is_main: bool, sink: &mut Sink<'_>) {
+fn without_shutdown(
+    code: &GoCode<'_>,
+    call: Node<'_>,
+    server: &Server<'_>,
+    is_main: bool,
+    sink: &mut Sink<'_>,
+) {
     let mut needs = match is_main {
         true => vec![Need::NoSignals],
         false => vec![Need::NoSignalsInModule],
     };
     needs.extend(server.name.map(|name| Need::NeverClosed(name.to_owned())));
+    let stop = match server.is_grpc {
+        true => "GracefulStop",
+        false => "Shutdown",
+    };
     let message = format!(
         "nothing stops `{}` on SIGTERM, so requests in flight are lost: wait for the signal with `signal.NotifyContext` \
-         and call `Shutdown`",
+         and call `{stop}`",
         server.said
     );
     sink.report(call, rule::GO_NO_SHUTDOWN, message, needs);
-    let is_local = arguments(call).first().is_some_and(|address| {
-        let address = address.text().trim_matches('"');
-        address.starts_with("localhost:") || address.starts_with("127.0.0.1:")
-    });
-    if is_local {
+    if is_local(code, call) {
         sink.rate_last(Severity::Note);
     }
+}
+
+/// Whether only programs of the same machine reach the server: `"localhost:80"`, or a listener of `net.Listen` for it.
+fn is_local(code: &GoCode<'_>, call: Node<'_>) -> bool {
+    let is_name = |text: &str| {
+        let text = text.trim_matches('"');
+        text.starts_with("localhost:") || text.starts_with("127.0.0.1:")
+    };
+    let Some(first) = arguments(call).first().copied() else {
+        return false;
+    };
+    let listener = (first.is("identifier"))
+        .then(|| code.definition(first))
+        .flatten();
+    let listener = listener
+        .and_then(|it| it.value)
+        .filter(|made| code.calls(*made, "net", &["Listen"]));
+    is_name(first.text())
+        || listener.is_some_and(|made| arguments(made).iter().any(|it| is_name(it.text())))
 }
 
 /// `ListenAndServe` returns as soon as `Shutdown` is called, not when it has returned.

@@ -66,7 +66,8 @@ pub(super) fn is_echo(code: &GoCode<'_>, operand: Node<'_>) -> bool {
                 path.starts_with("github.com/labstack/echo") && name == "New"
             })
     };
-    operand.is("identifier") && code.definition(operand).is_some_and(made_by_echo)
+    code.has_type(operand, "github.com/labstack/echo", "Echo")
+        || operand.is("identifier") && code.definition(operand).is_some_and(made_by_echo)
 }
 
 /// What a context is made from.

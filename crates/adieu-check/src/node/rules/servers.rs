@@ -60,10 +60,22 @@ pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>
 /// Whether this is the application of another file: `import app from './app'`.
 pub(in crate::node) fn is_imported_application(code: &NodeCode<'_>, object: Node<'_>) -> bool {
     let name = object.text();
-    matches!(name, "app" | "server" | "api" | "application")
-        && code
-            .module(name)
+    let is_own = |name: &str| {
+        code.module(name)
             .is_some_and(|module| module.starts_with(['.', '@', '~', '#', '/']))
+    };
+    // `const app = await createApp()`.
+    let is_made = |value: &Node<'_>| {
+        let value = match value.kind() {
+            "await_expression" => value.first(),
+            _ => Some(*value),
+        };
+        let call = value.filter(|it| it.is("call_expression"));
+        call.and_then(callee)
+            .is_some_and(|it| it.is("identifier") && is_own(it.text()))
+    };
+    matches!(name, "app" | "server" | "api" | "application")
+        && (is_own(name) || code.values(name).iter().any(is_made))
 }
 
 /// Whether a server of this file is closed by its name anywhere: it has another end than a signal.
