@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 22] = [
     "app.py",
     "main.rs",
     "Dockerfile",
@@ -19,6 +19,13 @@ const NAMES: [&str; 15] = [
     "server.ts",
     "server.jsx",
     "package.json",
+    "fly.toml",
+    "shop.nomad",
+    "task-definition.json",
+    "supervisord.conf",
+    "nginx.conf",
+    "haproxy.cfg",
+    "templates/web.yaml",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -11,8 +11,9 @@ use crate::source::Texts;
 use crate::walk::Walk;
 
 /// Checks bytes as the file of this name would be checked: `app.py`, `lib.rs`, `Cargo.toml`,
-/// `main.go`, `server.ts`, `package.json`, `Dockerfile`, `compose.yaml`, `app.service`, `start.sh`, `Procfile`. A Dockerfile that starts
-/// `start.sh` is there with a script, because a script is checked only where an image starts it.
+/// `main.go`, `server.ts`, `package.json`, `Dockerfile`, `compose.yaml`, `app.service`, `start.sh`, `Procfile`. A template below
+/// `templates/` has a chart around it. A Dockerfile that starts `start.sh` is there with a script, because a script is checked only
+/// where an image starts it.
 /// The findings hold nothing for a name that no rule reads.
 #[doc(hidden)]
 pub fn check_text(name: &str, bytes: &[u8]) -> Outcome {
@@ -25,6 +26,13 @@ pub fn check_text(name: &str, bytes: &[u8]) -> Outcome {
         }
     };
     add(name, bytes);
+    if name.starts_with("templates/") {
+        add("Chart.yaml", b"name: shop\nversion: 1.0.0\n");
+        add(
+            "values.yaml",
+            b"grace: 30\nweb: {args: [a, b], labels: {}}\n",
+        );
+    }
     if name.ends_with(".sh") {
         let starts = format!("FROM scratch\nENTRYPOINT [\"{name}\"]\n");
         add("Dockerfile", starts.as_bytes());

@@ -155,7 +155,7 @@ mod tests {
         );
         assert_eq!(
             of("a.rs", "f();\n"),
-            "f(); // adieu: ignore(ADD101) added by --add-noqa\n"
+            concat!("f(); //", " adieu: ignore(ADD101) added by --add-noqa\n")
         );
         assert_eq!(
             of("Dockerfile", "CMD a\n"),

@@ -202,6 +202,8 @@ pub(crate) fn of(path: &str) -> Role {
         || is_code
             && (ASIDE_FILES.contains(&stem)
                 || inner().any(|part| matches!(part, "config" | "conf" | "stories")))
+        // What says of itself that it blocks, and what nothing starts any more.
+        || is_code && words(stem).any(|word| matches!(word, "blocking" | "archived" | "deprecated"))
         || !is_code
             && words(file).any(|word| {
                 matches!(
@@ -284,6 +286,8 @@ mod tests {
             ".ci/proxy.dockerfile",
             "shop-1.2.0/bin/start.py",
             "app/templates/page.py",
+            "src/blocking_client.rs",
+            "app/archived_server.py",
         ] {
             assert_eq!(of(path), Role::Aside, "{path}");
         }

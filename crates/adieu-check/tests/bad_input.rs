@@ -305,6 +305,23 @@ const SEEDS: &[(&str, &str)] = &[
         "package.json",
         "{ \"name\": \"app\", \"engines\": { \"node\": \">=16\" } }",
     ),
+    ("fly.toml", include_str!("seeds/fly.toml.txt")),
+    ("shop.nomad", include_str!("seeds/shop.nomad.txt")),
+    (
+        "task-definition.json",
+        include_str!("seeds/task-definition.json.txt"),
+    ),
+    (
+        "supervisord.conf",
+        include_str!("seeds/supervisord.conf.txt"),
+    ),
+    ("nginx.conf", include_str!("seeds/nginx.conf.txt")),
+    ("haproxy.cfg", include_str!("seeds/haproxy.cfg.txt")),
+    ("Chart.yaml", "name: shop\n"),
+    (
+        "templates/web.yaml",
+        include_str!("seeds/template.yaml.txt"),
+    ),
 ];
 
 /// Minutes of it convince; the ordinary suite has seconds.

@@ -52,6 +52,11 @@ fn every_language_is_reached() {
         ),
         ("nginx.conf", "http {\n}\n", "ADD702"),
         ("haproxy.cfg", "global\n", "ADD702"),
+        (
+            "templates/pdb.yaml",
+            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nspec: {maxUnavailable: {{ .Values.away | default 0 }}}\n",
+            "ADD305",
+        ),
         ("app.py", "x = 1  # adieu: ignore[ADP101] gone\n", "ADX101"),
         (
             "lib.rs",

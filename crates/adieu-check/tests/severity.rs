@@ -289,7 +289,7 @@ fn the_main_of_an_example_or_a_test_makes_no_service_of_its_package() {
     let project = |name: &str| Project::rust(library).file(name, main).severities();
     assert!(project("examples/serve.rs").is_empty());
     assert!(project("tests/serve.rs").is_empty());
-    assert_eq!(project("src/main.rs"), ["src/lib.rs:1 ADR202 warning"]);
+    assert_eq!(project("src/main.rs"), ["src/lib.rs:1 ADR202 note"]);
 }
 
 #[test]

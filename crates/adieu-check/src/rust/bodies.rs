@@ -24,6 +24,8 @@ pub(crate) struct Body<'r, 'c> {
     awaited: bool,
     /// In a main before its first await: nothing else runs yet.
     starting: bool,
+    /// In a closure that is called where it stands: what it makes may go to a thread of its own.
+    in_closure: bool,
     /// In an async block or closure: perhaps one server beside another.
     is_apart: bool,
 }
@@ -38,6 +40,7 @@ impl<'r, 'c> Body<'r, 'c> {
             loops: 0,
             awaited: false,
             starting: is_async && flags.has(FnFlags::ENTRY),
+            in_closure: false,
             is_apart: false,
         };
         body.visit_block(block);
@@ -124,6 +127,7 @@ impl<'r, 'c> Body<'r, 'c> {
             loops: 0,
             awaited: false,
             starting: false,
+            in_closure: false,
             is_apart: true,
         };
         read(&mut inner);
@@ -183,7 +187,7 @@ impl<'r, 'c> Body<'r, 'c> {
             .flags
             .has(FnFlags::ENTRY);
         if self.is_async {
-            if !self.reader.source.contains("shutdown_background") {
+            if !self.in_closure && !self.reader.source.contains("shutdown_background") {
                 self.report(
                     span,
                     rule::RUNTIME_DROPPED,
@@ -259,7 +263,9 @@ impl<'r, 'c> Body<'r, 'c> {
             }
         }
         self.reader.scopes.locals.push(names);
+        let outer = std::mem::replace(&mut self.in_closure, true);
         self.visit_expr(&closure.body);
+        self.in_closure = outer;
         self.reader.scopes.locals.pop();
     }
 

@@ -107,6 +107,7 @@ async fn live(
     run.processes.dismiss_guard();
     let outcome = outcome(&run, &report, refused.or_else(|| run.refused())).await;
     let report = report.of_process(outcome.code, outcome.meaning, run.options.timeouts.grace);
+    // adieu: ignore(ADR106) nothing else is left to run, and the wait for the reader of a pipe is bounded
     conclude(&run, &report, outcome.gave_up);
     Ok(outcome.code)
 }

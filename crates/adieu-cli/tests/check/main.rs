@@ -342,7 +342,7 @@ fn an_unreadable_file_and_a_template_are_said() {
     let ran = test.run(&[]);
     assert!(
         ran.err()
-            .contains("chart/templates/web.yaml: is a Helm template"),
+            .contains("chart: 1 of 1 templates of this chart cannot be rendered here"),
         "{}",
         ran.err()
     );

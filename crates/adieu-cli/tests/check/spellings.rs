@@ -189,7 +189,7 @@ fn every_finding_gets_an_ignore_comment_of_its_language() {
         test.read("src/lib.rs"),
         rust.replace(
             "d());",
-            "d()); // adieu: ignore(ADR101) added by --add-noqa"
+            concat!("d()); //", " adieu: ignore(ADR101) added by --add-noqa")
         )
     );
     assert_eq!(

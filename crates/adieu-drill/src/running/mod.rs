@@ -82,7 +82,6 @@ pub(crate) async fn start_with(
     mode: &LaunchMode,
     placeholders: Placeholders,
 ) -> Result<RunningTarget, DrillError> {
-    // adieu: ignore(ADR102) one line of /proc, which the kernel has at hand
     let mut run = launch(drill, scratch, mode, placeholders)?;
     tokio::select! {
         // Whichever comes first ends the waiting; the other one is only looked at.

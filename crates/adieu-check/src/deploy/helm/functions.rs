@@ -243,7 +243,7 @@ pub(crate) fn call(
         "kindIs" | "typeIs" => (kind(&at(1)) == text(0)).into(),
         "kindOf" | "typeOf" => Value::text(kind(&at(0))),
         "semverCompare" => (!text(0).contains('<')).into(),
-        // Without a cluster there is nothing, and what is random or secret is no time and no command.
+        // Without a cluster there is nothing, and neither times nor commands are random or secret.
         "lookup" => Value::Null,
         "b64enc" | "b64dec" | "sha256sum" | "sha1sum" | "md5sum" | "adler32sum" | "htpasswd"
         | "derivePassword" => Value::text("x"),
