@@ -186,6 +186,8 @@ pin_project! {
     enum Kind<B> {
         Handler { #[pin] body: B },
         Text { text: Option<&'static [u8]> },
+        // The rest of a stream whose head the client has.
+        End,
     }
 }
 
@@ -249,11 +251,33 @@ impl<B> ResponseBody<B> {
         }
     }
 
+    #[cfg(feature = "axum")]
+    pub(super) fn connection(&self) -> &ConnShared {
+        &self.guard.shared
+    }
+
+    /// In place of what a handler has made, the end of a stream of events that the old process has begun.
+    #[cfg(feature = "axum")]
+    pub(super) fn end_events(&mut self) {
+        self.kind = Kind::End;
+    }
+
     pub(super) fn text(text: &'static [u8], guard: RequestGuard) -> Self {
         Self {
             kind: Kind::Text { text: Some(text) },
             guard,
             closing: None,
+        }
+    }
+}
+
+#[cfg(feature = "axum")]
+impl<B: Body> ResponseBody<B> {
+    pub(super) fn is_of_unknown_length(&self) -> bool {
+        match &self.kind {
+            Kind::Handler { body } => body.size_hint().exact().is_none(),
+            Kind::Text { .. } => false,
+            Kind::End => true,
         }
     }
 }
@@ -277,10 +301,13 @@ where
                 let frame = text.take().map(|text| Ok(Frame::data(Data::Text(text))));
                 (frame, true)
             }
+            KindProjected::End => (None, true),
             KindProjected::Handler { mut body } => {
                 let shared = &guard.shared;
                 let closing = this.closing.as_mut();
                 let closing = closing.is_some_and(|closing| closing.is_due(cx));
+                // One that waits for its turn to move has the rest of the drain for it.
+                let closing = closing && !shared.has_left_events();
                 // A stream that never pauses gets the time to end, and no more.
                 let patience = shared.server.clamp_to_drain(shared.limits.patience);
                 if closing && shared.server.stage_age(DrainStage::Closing) > patience {
@@ -315,6 +342,7 @@ where
         match &self.kind {
             Kind::Handler { body } => body.is_end_stream(),
             Kind::Text { text } => text.is_none(),
+            Kind::End => false,
         }
     }
 
@@ -322,6 +350,7 @@ where
         match &self.kind {
             Kind::Handler { body } => body.size_hint(),
             Kind::Text { text } => SizeHint::with_exact(text.map_or(0, |text| text.len() as u64)),
+            Kind::End => SizeHint::default(),
         }
     }
 }

@@ -14,6 +14,8 @@ use super::lifetime::Lifetime;
 use super::limits::Limits;
 use super::spread::TurnToGo;
 use super::websocket::SharedWs;
+#[cfg(feature = "websocket")]
+use crate::net::Kind;
 use crate::net::{
     Activity, CarriedCounters, DrainStage, Handshake, ManagedConnection, Server, SharedSocket,
     Successor, WakerCell,
@@ -61,7 +63,7 @@ pub(super) struct ConnShared {
     /// It is offered to the new process, and not this one's to shut down.
     pub(super) is_offered: AtomicBool,
     /// Its bytes are the client's own, and not those of TLS.
-    is_plain: bool,
+    pub(super) is_plain: bool,
     /// When it was accepted, here or in the process that it came from, in milliseconds.
     accepted: u64,
     /// Responses that handlers have given to hyper.
@@ -77,6 +79,9 @@ pub(super) struct ConnShared {
     /// What a route wants to do with its WebSocket.
     #[cfg(feature = "websocket")]
     pub(super) upgrade: super::ws_upgrade::UpgradeSlot,
+    /// What is known of the stream of events that is its present response.
+    #[cfg(feature = "axum")]
+    pub(super) events: super::sse_upgrade::EventSlot,
     /// What the kernel had left to send when we last looked.
     pub(super) unacknowledged: AtomicU32,
     /// How much of it at most, at its end, was our talk about the connection, and no answer.
@@ -151,6 +156,8 @@ impl ConnShared {
             line: OnceLock::new(),
             #[cfg(feature = "websocket")]
             upgrade: Default::default(),
+            #[cfg(feature = "axum")]
+            events: Default::default(),
             unacknowledged: AtomicU32::new(0),
             control_bytes: AtomicU32::new(0),
             in_flight: Mutex::default(),
@@ -197,6 +204,14 @@ impl ConnShared {
     /// The request that began last.
     pub(super) fn last_request(&self) -> Option<u64> {
         self.in_flight().next.checked_sub(1)
+    }
+
+    /// What the client of the request that began last has asked for.
+    #[cfg(feature = "axum")]
+    pub(super) fn last_target(&self) -> Option<String> {
+        let in_flight = self.in_flight();
+        let last = in_flight.under_way.iter().max_by_key(|it| it.id);
+        last.map(|last| last.uri.to_string())
     }
 
     /// A request has a task of its own.
@@ -351,7 +366,7 @@ impl ConnShared {
         if !self.is_plain || !self.upgrade.may_move() {
             return None;
         }
-        self.server.websocket_successor()
+        self.server.successor_for(Kind::WebSocket)
     }
 
     /// What travels with it, beside the bytes that were read and not handled.
@@ -433,6 +448,10 @@ impl ConnShared {
             // It waits for its turn, and has the rest of the drain for it.
             return (CloseAction::Wait(None), now_ms());
         }
+        #[cfg(feature = "axum")]
+        if self.events.is_left() && self.moves_events() {
+            return (CloseAction::Move, now_ms());
+        }
         if stage >= DrainStage::Lingering && self.counters.state() == ConnState::IdleHttp2 {
             self.refresh_unacknowledged();
         }
@@ -492,6 +511,39 @@ impl ConnShared {
             close_action => close_action,
         };
         (close_action, now_ms)
+    }
+
+    /// Whether a stream of events that its handler has left goes to the new process now. If it cannot, it ends here.
+    #[cfg(feature = "axum")]
+    fn moves_events(&self) -> bool {
+        let state = self.counters.state();
+        if self.events_successor().is_some() {
+            match state {
+                // Between two events, and all of them are with the kernel.
+                ConnState::Working => return true,
+                ConnState::StalledReader => return false,
+                _ => {}
+            }
+        }
+        self.events.stays();
+        self.waker.wake();
+        false
+    }
+
+    /// Whether the handler of a stream of events has left it to the new process, and nothing more is written here.
+    pub(super) fn has_left_events(&self) -> bool {
+        #[cfg(feature = "axum")]
+        return self.events.is_left();
+        #[cfg(not(feature = "axum"))]
+        false
+    }
+
+    /// Whether the present response is a stream of events that may go to the new process.
+    pub(super) fn may_leave_events(&self) -> bool {
+        #[cfg(feature = "axum")]
+        return self.events_successor().is_some();
+        #[cfg(not(feature = "axum"))]
+        false
     }
 
     /// The connection has become a WebSocket.

@@ -13,10 +13,12 @@ use http::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, timeout};
 use tower_service::Service;
 
 use super::body::{RequestBody, TunnelGuard};
+#[cfg(feature = "axum")]
+use super::carried_request;
 use super::close_policy::{CloseAction, ConnState, Protocol};
 use super::conn_state::{ConnShared, now_ms};
 use super::io::ConnIo;
@@ -33,6 +35,11 @@ use crate::tracking::task_registry::WorkKind;
 
 /// What a client that speaks HTTP/2 without being asked begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The end of a response whose length was not known at its beginning.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+/// How long it may take to go out.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// The number of header fields that hyper allows by itself; any other costs it an allocation for each request.
 const HYPER_HEAD_FIELDS: usize = 100;
@@ -99,16 +106,26 @@ async fn run_protocol<S, B, F>(
     if let Some(tls) = stream.tls_info() {
         shared.socket.set_tls(tls);
     }
-    let agreed = stream.agreed_on_http2();
+    let mut agreed = stream.agreed_on_http2();
     shared.counters.enter(Protocol::Detecting, now_ms());
     let mut io = ConnIo::new(stream, Arc::clone(&shared));
-    if let Some(snapshot) = shared.socket.take_snapshot() {
+    if let Some(mut snapshot) = shared.socket.take_snapshot() {
+        let events = snapshot.request.take_if(|_| snapshot.is_event_stream);
         #[cfg(feature = "websocket")]
         if let Some(request) = snapshot.request {
             io.unread(snapshot.unread.into());
             let moved = (request, snapshot.state);
             let service = make(&shared);
             return Box::pin(ws_handler::adopt(&mut driver, &shared, io, moved, service)).await;
+        }
+        #[cfg(feature = "axum")]
+        if let Some(request) = events {
+            let Ok(head) = carried_request::head(&request) else {
+                return;
+            };
+            io.goes_on_answering(head);
+            shared.events.resume(snapshot.state.map(Into::into));
+            agreed = Some(false);
         }
         io.carry(snapshot.unread, snapshot.counters);
     }
@@ -188,8 +205,16 @@ async fn run_protocol<S, B, F>(
             };
             let mut io = parts.io.into_inner();
             io.unread(parts.read_buf);
+            // A stream of events that its handler has left moves between two of them.
+            let is_in_response = shared.has_left_events();
             match Box::pin(move_out(&shared, turn, io)).await {
-                Some(back) => {
+                Some(mut back) => {
+                    if is_in_response {
+                        let end = timeout(PARTING, back.write_all(LAST_CHUNK));
+                        let Some(Ok(Ok(()))) = driver.drive(pin!(end), |_| {}).await else {
+                            return;
+                        };
+                    }
                     let io = TokioIo::new(back);
                     conn = builder.serve_connection(io, parts.service).with_upgrades();
                 }
@@ -242,18 +267,28 @@ fn set_http2(builder: &mut hyper::server::conn::http2::Builder<Tracker>, limits:
 ///
 /// Dropped half-way, at the end of the drain, this process's copy is closed: the new process may have the connection.
 async fn move_out(shared: &Arc<ConnShared>, turn: Turn, io: ConnIo) -> Option<ConnIo> {
-    let snapshot = ConnectionSnapshot {
+    let mut snapshot = ConnectionSnapshot {
         counters: shared.carried_counters(),
         peer: shared.socket.peer_addr(),
         unread: io.all_unread(),
         ..ConnectionSnapshot::default()
     };
+    #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "without events"))]
+    let (mut kind, mut state) = (Kind::Http1, shared.counters.state().words());
+    #[cfg(feature = "axum")]
+    if let Some((request, left)) = shared.events.take_left() {
+        (kind, state) = (Kind::EventStream, "event stream");
+        snapshot.request = Some(request);
+        snapshot.is_event_stream = true;
+        snapshot.state = Some(left.into_parts().0);
+        // The request is counted again where its route sees it again.
+        snapshot.counters.served = snapshot.counters.served.saturating_sub(1);
+    }
     shared.is_offered.store(true, Relaxed);
     let mut moving = ReleasedOnDrop(Some(io));
-    let state = shared.counters.state().words();
     let server = &shared.server;
     if server
-        .move_out(turn, Kind::Http1, &shared.socket, snapshot, state)
+        .move_out(turn, kind, &shared.socket, snapshot, state)
         .await
     {
         return None;

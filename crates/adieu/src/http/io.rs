@@ -46,6 +46,32 @@ pub(super) struct ConnIo {
     goaway: GoawayProgress,
     final_bytes: &'static [u8],
     shutdown_step: ShutdownStep,
+    /// The head that comes next is not written: the client has it from the old process.
+    #[cfg(feature = "axum")]
+    hidden_head: Option<HeadEnd>,
+}
+
+/// How much of the end of a head was seen.
+#[cfg(feature = "axum")]
+#[derive(Default)]
+struct HeadEnd(usize);
+
+#[cfg(feature = "axum")]
+impl HeadEnd {
+    /// How many of these bytes belong to the head, and whether it ends with them.
+    fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
+        const END: &[u8] = b"\r\n\r\n";
+        for (index, byte) in bytes.iter().enumerate() {
+            self.0 = match END.get(self.0) {
+                Some(expected) if expected == byte => self.0 + 1,
+                _ => usize::from(*byte == b'\r'),
+            };
+            if self.0 == END.len() {
+                return (index + 1, true);
+            }
+        }
+        (bytes.len(), false)
+    }
 }
 
 /// Bytes that came with a connection from the old process.
@@ -99,7 +125,42 @@ impl ConnIo {
             goaway: GoawayProgress::Due,
             final_bytes: b"",
             shutdown_step: ShutdownStep::NotBegun,
+            #[cfg(feature = "axum")]
+            hidden_head: None,
         }
+    }
+
+    /// The old process has begun to answer this request: it is read here again, and the head of the response is not written.
+    #[cfg(feature = "axum")]
+    pub(super) fn goes_on_answering(&mut self, request: Vec<u8>) {
+        let counters = &self.shared.counters;
+        counters.read(now_ms(), request.len(), 1, false, true);
+        self.unread(request.into());
+        self.hidden_head = Some(HeadEnd::default());
+    }
+
+    /// How much of these bytes is not for the client.
+    #[cfg(feature = "axum")]
+    fn hide_head(&mut self, bytes: &[io::IoSlice<'_>]) -> Option<usize> {
+        let head = self.hidden_head.as_mut()?;
+        let mut hidden = 0;
+        for slice in bytes {
+            let (count, is_over) = head.take(slice);
+            hidden += count;
+            if is_over {
+                self.hidden_head = None;
+                break;
+            }
+        }
+        Some(hidden)
+    }
+
+    /// Whether the client is in the middle of a response that this process has not gone on with.
+    const fn owes_rest_of_response(&self) -> bool {
+        #[cfg(feature = "axum")]
+        return self.hidden_head.is_some();
+        #[cfg(not(feature = "axum"))]
+        false
     }
 
     /// Puts bytes back in front of what is still to be read.
@@ -380,6 +441,10 @@ impl AsyncWrite for ConnIo {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        #[cfg(feature = "axum")]
+        if let Some(hidden) = this.hide_head(bytes) {
+            return Poll::Ready(Ok(hidden));
+        }
         if this.is_writing_goaway() {
             ready!(this.send_goaway_max(cx))?;
         }
@@ -479,6 +544,7 @@ impl Drop for ConnIo {
                 bytes.extend(frames.final_goaway().into_iter().flatten());
                 bytes.into()
             }
+            _ if self.owes_rest_of_response() => Cow::Borrowed(&b""[..]),
             None if is_owed && self.shared.owes_http1_response() => unavailable::HTTP1.into(),
             _ => self.final_bytes.into(),
         };

@@ -22,8 +22,12 @@
 // | `websocket` | the socket of a WebSocket, shared by its handler and the driver |
 // | `ws_upgrade`, `ws_socket` | WebSockets for handlers of axum that may leave them to the new process |
 // | `ws_handler` | such a handler from its beginning to its end, and the move of its connection |
+// | `sse_upgrade`, `sse_stream` | server-sent events for handlers of axum that may leave them to the new process |
+// | `carried_request` | the request that a route of the new process sees again |
 
 mod body;
+#[cfg(feature = "axum")]
+mod carried_request;
 mod close_policy;
 mod conn_state;
 mod connection;
@@ -48,6 +52,10 @@ mod peer_progress;
 mod server;
 mod service;
 mod spread;
+#[cfg(feature = "axum")]
+mod sse_stream;
+#[cfg(feature = "axum")]
+mod sse_upgrade;
 mod unavailable;
 mod websocket;
 mod ws_frames;
@@ -68,6 +76,10 @@ pub use limits::Limits;
 pub use make_service::{HttpService, PerConnection, PerRequest, Serves};
 pub use peer::Peer;
 pub use server::HttpBuilder;
+#[cfg(feature = "axum")]
+pub use sse_stream::EventStream;
+#[cfg(feature = "axum")]
+pub use sse_upgrade::ServerSentEvents;
 #[cfg(feature = "websocket")]
 pub use ws_socket::WebSocket;
 #[cfg(feature = "websocket")]

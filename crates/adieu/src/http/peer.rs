@@ -99,7 +99,7 @@ impl Peer {
         }
     }
 
-    #[cfg(feature = "websocket")]
+    #[cfg(feature = "axum")]
     pub(super) fn connection(self) -> Option<Arc<ConnShared>> {
         match self.0 {
             PeerSource::Connection(connection) => Some(connection),

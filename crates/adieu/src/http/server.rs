@@ -15,7 +15,9 @@ use crate::runtime::supervise::{self, OnFailure};
 
 /// What moves to an HTTP server from the one of the old process.
 const TAKES: &[Kind] = if cfg!(feature = "websocket") {
-    &[Kind::Http1, Kind::WebSocket]
+    &[Kind::Http1, Kind::EventStream, Kind::WebSocket]
+} else if cfg!(feature = "axum") {
+    &[Kind::Http1, Kind::EventStream]
 } else {
     &[Kind::Http1]
 };

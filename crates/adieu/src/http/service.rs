@@ -62,7 +62,12 @@ where
         let watch = has_body.then(|| (Arc::clone(shared), id));
         #[cfg(feature = "websocket")]
         shared.remember_upgrade(&request);
-        self.answer(request.map(|body| RequestBody::new(body, watch)), id)
+        let mut request = request.map(|body| RequestBody::new(body, watch));
+        #[cfg(feature = "axum")]
+        if shared.events.next_request() {
+            request.extensions_mut().insert(super::sse_upgrade::Resumed);
+        }
+        self.answer(request, id)
     }
 }
 
@@ -247,6 +252,8 @@ where
                 response
             }
         };
+        #[cfg(feature = "axum")]
+        super::sse_upgrade::meet_events(&mut response, this.has_body.is_some());
         if leaving && upgrade.is_none() {
             response
                 .headers_mut()
@@ -322,7 +329,7 @@ where
     }
 }
 
-fn is_of_kind(headers: &HeaderMap, kind: &[u8]) -> bool {
+pub(super) fn is_of_kind(headers: &HeaderMap, kind: &[u8]) -> bool {
     let content_type = headers.get(CONTENT_TYPE);
     content_type.is_some_and(|it| it.as_bytes().starts_with(kind))
 }
@@ -347,7 +354,7 @@ fn upgrade_of<B>(response: &Response<B>, is_connect: bool) -> Option<Protocol> {
 }
 
 /// Until a stream of events is to end: when idle connections are closed, or before, at the turn of its connection.
-async fn until_events_end(shared: &ConnShared) {
+pub(super) async fn until_events_end(shared: &ConnShared) {
     let server = &shared.server;
     if shared.limits.spread.is_zero() {
         return server.closing.wait().await;
@@ -368,7 +375,13 @@ fn wrap_response<B: Body>(response: Response<B>, guard: RequestGuard) -> Respons
         && is_of_kind(response.headers(), b"text/event-stream");
     let closing = events.then(|| -> BoxFuture<()> {
         let shared = Arc::clone(shared);
-        Box::pin(async move { until_events_end(&shared).await })
+        Box::pin(async move {
+            until_events_end(&shared).await;
+            if shared.may_leave_events() {
+                // Its handler was told before, and has to leave its state.
+                tokio::time::sleep(shared.server.clamp_to_drain(shared.limits.patience)).await;
+            }
+        })
     });
     response.map(|body| ResponseBody::handler(body, guard, closing))
 }

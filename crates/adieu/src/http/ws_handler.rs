@@ -253,6 +253,7 @@ async fn move_out(
         request: Some(request),
         unread,
         state: Some(state),
+        ..ConnectionSnapshot::default()
     };
     shared.is_offered.store(true, Relaxed);
     let mut moving = FramesReleasedOnDrop(Some(io));

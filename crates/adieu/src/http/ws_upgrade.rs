@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::response::Response;
 use http::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::request::Parts;
@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::body::RequestBody;
+use super::carried_request::{self, text};
 use super::conn_state::ConnShared;
 use super::peer::Peer;
 use super::ws_socket::WebSocket;
@@ -117,13 +118,9 @@ impl ConnShared {
     /// A request has come in. If it is one for a WebSocket, a route of the new process may have to see it again.
     pub(super) fn remember_upgrade<B>(&self, request: &Request<B>) {
         if is_upgrade(request.headers()) && request.version() == Version::HTTP_11 {
-            self.upgrade.remember(CarriedRequest {
-                target: request.uri().to_string(),
-                headers: (request.headers().iter())
-                    .map(|(name, value)| (name.to_string(), text(value)))
-                    .collect(),
-                protocol: None,
-            });
+            let target = request.uri().to_string();
+            self.upgrade
+                .remember(carried_request::remember(target, request.headers()));
         }
     }
 }
@@ -133,21 +130,13 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
     to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Each byte as a character.
-fn text(value: &HeaderValue) -> String {
-    value.as_bytes().iter().copied().map(char::from).collect()
-}
-
 /// The request again, as its route saw it in the old process.
 pub(super) fn again(request: &CarriedRequest) -> Result<Request<RequestBody>, BoxError> {
     let mut again = Request::new(RequestBody::empty());
     *again.uri_mut() = request.target.parse()?;
-    for (name, value) in &request.headers {
-        let value: Vec<u8> = value.chars().map(u8::try_from).collect::<Result<_, _>>()?;
-        let name = HeaderName::from_bytes(name.as_bytes())?;
-        again
-            .headers_mut()
-            .append(name, HeaderValue::from_bytes(&value)?);
+    for field in carried_request::fields(request) {
+        let (name, value) = field?;
+        again.headers_mut().append(name, value);
     }
     again.extensions_mut().insert(Moved);
     Ok(again)

@@ -7,7 +7,8 @@ use super::connection_snapshot::{MAX_STATE, RawState};
 /// The state of a handler, as it goes to the new process together with its connection: a name, a version, and bytes.
 ///
 /// The handler gives it to [`Conn::carry`](super::Conn::carry), and the new process gets it in
-/// [`TcpBuilder::adopt`](super::TcpBuilder::adopt). The feature `websocket` has the same for WebSockets.
+/// [`TcpBuilder::adopt`](super::TcpBuilder::adopt). The feature `axum` has the same for server-sent events, and the feature
+/// `websocket` for WebSockets.
 ///
 /// ```
 /// use adieu::net::Carried;
@@ -46,7 +47,7 @@ impl Carried {
     }
 
     /// Whether something was read and not handled.
-    #[cfg(feature = "websocket")]
+    #[cfg(feature = "axum")]
     pub(crate) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }

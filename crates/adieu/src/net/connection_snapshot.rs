@@ -15,7 +15,8 @@ pub(crate) struct RawState {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The request by which a connection has become a WebSocket: it says which route of the new process takes it.
+/// The request by which a connection has become a WebSocket, or which a stream of events answers: it says which route of the
+/// new process takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CarriedRequest {
     pub(crate) target: String,
@@ -32,8 +33,10 @@ pub(crate) struct ConnectionSnapshot {
     pub(crate) counters: CarriedCounters,
     /// The client's address, if it has one.
     pub(crate) peer: Option<SocketAddr>,
-    /// Of a WebSocket only.
+    /// Of a WebSocket or a stream of events only.
     pub(crate) request: Option<CarriedRequest>,
+    /// The response to that request has begun, and the last event of it is out.
+    pub(crate) is_event_stream: bool,
     /// Read from the socket, and seen by no handler.
     pub(crate) unread: Vec<u8>,
     pub(crate) state: Option<RawState>,

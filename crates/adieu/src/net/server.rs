@@ -170,12 +170,12 @@ impl Server {
         successor.filter(|successor| successor.is_open())
     }
 
-    /// The new process, if WebSockets move to it.
-    #[cfg(feature = "websocket")]
-    pub(crate) fn websocket_successor(&self) -> Option<&Arc<Successor>> {
+    /// The new process, if connections of this kind move to it, beside those of the server's own kind.
+    #[cfg(feature = "axum")]
+    pub(crate) fn successor_for(&self, kind: Kind) -> Option<&Arc<Successor>> {
         let (name, _) = self.moves.as_ref()?;
         self.successor()
-            .filter(|successor| successor.takes(name, Kind::WebSocket))
+            .filter(|successor| successor.takes(name, kind))
     }
 
     /// Whether another process has taken over, and clients that connect again find it.

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Tcp,
     /// A handler of the program, without TLS, with its state and the request that it began with.
     WebSocket,
+    /// HTTP/1 in the middle of a response, between two events, without TLS, with the state of the handler and the request.
+    EventStream,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Http1 => "HTTP/1",
             Self::Tcp => "TCP",
             Self::WebSocket => "WebSocket",
+            Self::EventStream => "event stream",
         }
     }
 }
@@ -61,8 +64,18 @@ pub(super) enum Message {
 pub(super) struct Hello {
     format: u32,
     pub(super) service: String,
-    /// Listeners by name.
+    /// Listeners by name. A newer process may take kinds that are not known here.
+    #[serde(deserialize_with = "known_servers")]
     pub(super) servers: Vec<(String, Kind)>,
+}
+
+fn known_servers<'de, D>(message: D) -> Result<Vec<(String, Kind)>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let all = Vec::<(String, serde_json::Value)>::deserialize(message)?;
+    let known = |(name, kind)| Some((name, serde_json::from_value(kind).ok()?));
+    Ok(all.into_iter().filter_map(known).collect())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -152,6 +165,7 @@ impl Message {
                     counters,
                     peer,
                     request,
+                    is_event_stream: _,
                     unread: pending,
                     state,
                 } = offer.snapshot;
@@ -225,9 +239,9 @@ impl Message {
                 .as_ref()
                 .is_none_or(|it| it.name.len() <= MAX_NAME);
         let (unread, state) = rest.split_at_checked(offer.unread).filter(|_| is_small)?;
-        // A WebSocket is nothing without its request, and nothing else has one.
-        let is_websocket = offer.kind == Kind::WebSocket;
-        if state.len() != state_size || offer.request.is_some() != is_websocket {
+        // A route is found by the request, and nothing else has one.
+        let has_route = matches!(offer.kind, Kind::WebSocket | Kind::EventStream);
+        if state.len() != state_size || offer.request.is_some() != has_route {
             return None;
         }
         Some(Self::Offer(Offer {
@@ -238,6 +252,7 @@ impl Message {
                 counters: offer.counters,
                 peer: offer.peer,
                 request: offer.request,
+                is_event_stream: offer.kind == Kind::EventStream,
                 unread: unread.to_vec(),
                 state: offer.state.map(|head| RawState {
                     name: head.name,
@@ -297,7 +312,12 @@ mod tests {
         (
             any::<u64>(),
             ".{0,20}",
-            prop_oneof![Just(Kind::Http1), Just(Kind::Tcp), Just(Kind::WebSocket)],
+            prop_oneof![
+                Just(Kind::Http1),
+                Just(Kind::Tcp),
+                Just(Kind::WebSocket),
+                Just(Kind::EventStream)
+            ],
             counters,
             peer,
             any::<Vec<u8>>(),
@@ -305,7 +325,8 @@ mod tests {
         )
             .prop_map(|(number, server, kind, counters, peer, unread, state)| {
                 let (served, age_ms, idle_ms, head_ms) = counters;
-                let request = (kind == Kind::WebSocket).then(|| CarriedRequest {
+                let has_route = matches!(kind, Kind::WebSocket | Kind::EventStream);
+                let request = has_route.then(|| CarriedRequest {
                     target: "/chat?room=tea".to_owned(),
                     headers: vec![("cookie".to_owned(), "caf\u{e9}".to_owned())],
                     protocol: (served % 2 == 0).then(|| "chat".to_owned()),
@@ -323,6 +344,7 @@ mod tests {
                         },
                         peer,
                         request,
+                        is_event_stream: kind == Kind::EventStream,
                         unread,
                         state,
                     },
@@ -371,6 +393,17 @@ mod tests {
         let size = u32::try_from(head.len()).expect("a size");
         let message = [&size.to_le_bytes()[..], head].concat();
         assert_eq!(Message::decode(&message), Err(Torn { number: Some(7) }));
+    }
+
+    /// Of two versions that know different kinds, the connections move that both know.
+    #[test]
+    fn what_a_newer_version_takes_is_known_as_far_as_it_goes() {
+        let head =
+            br#"{"hello":{"format":1,"service":"web","servers":[["api","quic"],["api","http1"]]}}"#;
+        let size = u32::try_from(head.len()).expect("a size");
+        let message = [&size.to_le_bytes()[..], head].concat();
+        let known = Hello::new("web", vec![("api".to_owned(), Kind::Http1)]);
+        assert_eq!(Message::decode(&message), Ok(Message::Hello(known)));
     }
 
     #[test]
