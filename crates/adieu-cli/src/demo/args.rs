@@ -1,4 +1,4 @@
-//! What `adieu demo` understands: next to nothing.
+//! What `adieu demo` understands: little.
 
 use std::path::PathBuf;
 
@@ -13,6 +13,15 @@ pub(crate) struct DemoArgs {
     /// Write the HTML report here.
     #[arg(long, value_name = "FILE", default_value = "adieu-demo.html")]
     pub(crate) html: PathBuf,
+
+    /// Replace the service so often instead, and count on a keep-alive connection, a WebSocket and a stream of events that no
+    /// deploy closes. Linux only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) deploys: Option<u32>,
+
+    /// Be the service of `--deploys`. It starts this program again with it.
+    #[arg(long, hide = true)]
+    pub(crate) serve_counter: bool,
 
     /// Be the service, on this port. The drill starts this program again with it.
     #[arg(long, value_name = "PORT", hide = true, requires = "admin")]

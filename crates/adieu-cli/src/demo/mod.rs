@@ -1,6 +1,8 @@
 //! `adieu demo`: a service of ours, drilled before your eyes.
 
 mod args;
+#[cfg(target_os = "linux")]
+mod deploys;
 mod routes;
 mod run;
 mod service;

@@ -20,19 +20,49 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     if let (Some(port), Some(admin)) = (args.serve, args.admin) {
         return service::serve(port, admin);
     }
-    match demo(&args.html) {
+    #[cfg(target_os = "linux")]
+    if args.serve_counter {
+        return super::deploys::serve();
+    }
+    let shown = match args.deploys {
+        Some(count) => show_deploys(count, &args.html),
+        None => demo(&args.html),
+    };
+    match shown {
         Ok(ending) => ending.into(),
         Err(code) => code,
     }
 }
 
-fn demo(page: &Path) -> Result<ExitKind, ExitCode> {
-    let usage = |problem: String| {
-        output::error(problem);
-        ExitCode::from(ExitKind::Usage)
-    };
+fn usage(problem: String) -> ExitCode {
+    output::error(problem);
+    ExitCode::from(ExitKind::Usage)
+}
+
+/// Whether the page can be written, said before anything is started.
+fn check_page(page: &Path) -> Result<(), ExitCode> {
     may_replace(page).map_err(usage)?;
-    file::check_writable(page).map_err(|error| usage(error.to_string()))?;
+    file::check_writable(page).map_err(|error| usage(error.to_string()))
+}
+
+#[cfg(target_os = "linux")]
+fn show_deploys(count: u32, page: &Path) -> Result<ExitKind, ExitCode> {
+    check_page(page)?;
+    super::deploys::run(count, page).map_err(|why| {
+        output::error(why);
+        ExitCode::from(ExitKind::Findings)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn show_deploys(_: u32, _: &Path) -> Result<ExitKind, ExitCode> {
+    let why =
+        "connections move to a new process on Linux only; `adieu demo` without --deploys runs here";
+    Err(usage(why.to_owned()))
+}
+
+fn demo(page: &Path) -> Result<ExitKind, ExitCode> {
+    check_page(page)?;
     let program = env::current_exe().map_err(|error| {
         usage(format!(
             "cannot determine the path of the adieu executable: {error}"

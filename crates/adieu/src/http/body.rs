@@ -185,9 +185,7 @@ pin_project! {
     #[project = KindProjected]
     enum Kind<B> {
         Handler { #[pin] body: B },
-        Text { text: Option<&'static [u8]> },
-        // The rest of a stream whose head the client has.
-        End,
+        Text { text: Option<&'static [u8]>, is_length_known: bool },
     }
 }
 
@@ -245,7 +243,10 @@ impl<B> ResponseBody<B> {
     pub(super) fn empty(guard: RequestGuard) -> Self {
         guard.shared.response_complete(guard.id);
         Self {
-            kind: Kind::Text { text: None },
+            kind: Kind::Text {
+                text: None,
+                is_length_known: true,
+            },
             guard,
             closing: None,
         }
@@ -259,12 +260,18 @@ impl<B> ResponseBody<B> {
     /// In place of what a handler has made, the end of a stream of events that the old process has begun.
     #[cfg(feature = "axum")]
     pub(super) fn end_events(&mut self) {
-        self.kind = Kind::End;
+        self.kind = Kind::Text {
+            text: None,
+            is_length_known: false,
+        };
     }
 
     pub(super) fn text(text: &'static [u8], guard: RequestGuard) -> Self {
         Self {
-            kind: Kind::Text { text: Some(text) },
+            kind: Kind::Text {
+                text: Some(text),
+                is_length_known: true,
+            },
             guard,
             closing: None,
         }
@@ -276,8 +283,9 @@ impl<B: Body> ResponseBody<B> {
     pub(super) fn is_of_unknown_length(&self) -> bool {
         match &self.kind {
             Kind::Handler { body } => body.size_hint().exact().is_none(),
-            Kind::Text { .. } => false,
-            Kind::End => true,
+            Kind::Text {
+                is_length_known, ..
+            } => !is_length_known,
         }
     }
 }
@@ -297,11 +305,10 @@ where
         let this = self.project();
         let guard = &*this.guard;
         let (frame, ended) = match this.kind.project() {
-            KindProjected::Text { text } => {
+            KindProjected::Text { text, .. } => {
                 let frame = text.take().map(|text| Ok(Frame::data(Data::Text(text))));
                 (frame, true)
             }
-            KindProjected::End => (None, true),
             KindProjected::Handler { mut body } => {
                 let shared = &guard.shared;
                 let closing = this.closing.as_mut();
@@ -341,16 +348,23 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Handler { body } => body.is_end_stream(),
-            Kind::Text { text } => text.is_none(),
-            Kind::End => false,
+            Kind::Text {
+                text,
+                is_length_known,
+            } => text.is_none() && *is_length_known,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Handler { body } => body.size_hint(),
-            Kind::Text { text } => SizeHint::with_exact(text.map_or(0, |text| text.len() as u64)),
-            Kind::End => SizeHint::default(),
+            Kind::Text {
+                is_length_known: false,
+                ..
+            } => SizeHint::default(),
+            Kind::Text { text, .. } => {
+                SizeHint::with_exact(text.map_or(0, |text| text.len() as u64))
+            }
         }
     }
 }

@@ -106,11 +106,12 @@ async fn run_protocol<S, B, F>(
     if let Some(tls) = stream.tls_info() {
         shared.socket.set_tls(tls);
     }
-    let mut agreed = stream.agreed_on_http2();
+    let agreed = stream.agreed_on_http2();
     shared.counters.enter(Protocol::Detecting, now_ms());
     let mut io = ConnIo::new(stream, Arc::clone(&shared));
-    if let Some(mut snapshot) = shared.socket.take_snapshot() {
-        let events = snapshot.request.take_if(|_| snapshot.is_event_stream);
+    if let Some(snapshot) = shared.socket.take_snapshot() {
+        #[cfg(feature = "axum")]
+        let (snapshot, events) = snapshot.split_events();
         #[cfg(feature = "websocket")]
         if let Some(request) = snapshot.request {
             io.unread(snapshot.unread.into());
@@ -125,10 +126,14 @@ async fn run_protocol<S, B, F>(
             };
             io.goes_on_answering(head);
             shared.events.resume(snapshot.state.map(Into::into));
-            agreed = Some(false);
         }
         io.carry(snapshot.unread, snapshot.counters);
     }
+    let agreed = if io.owes_rest_of_response() {
+        Some(false)
+    } else {
+        agreed
+    };
     let detected = match agreed {
         Some(http2) => Some(Ok(Some(http2))),
         None => loop {

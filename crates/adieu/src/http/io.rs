@@ -156,7 +156,7 @@ impl ConnIo {
     }
 
     /// Whether the client is in the middle of a response that this process has not gone on with.
-    const fn owes_rest_of_response(&self) -> bool {
+    pub(super) const fn owes_rest_of_response(&self) -> bool {
         #[cfg(feature = "axum")]
         return self.hidden_head.is_some();
         #[cfg(not(feature = "axum"))]

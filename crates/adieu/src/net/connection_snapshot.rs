@@ -42,6 +42,15 @@ pub(crate) struct ConnectionSnapshot {
     pub(crate) state: Option<RawState>,
 }
 
+impl ConnectionSnapshot {
+    /// The request apart, if its response is a stream of events that has begun.
+    #[cfg(feature = "axum")]
+    pub(crate) fn split_events(mut self) -> (Self, Option<CarriedRequest>) {
+        let request = self.request.take_if(|_| self.is_event_stream);
+        (self, request)
+    }
+}
+
 /// How long a connection has been there, and what it has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CarriedCounters {

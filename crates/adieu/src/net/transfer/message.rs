@@ -48,6 +48,10 @@ impl Kind {
 }
 
 /// What is said over the channel.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest one is nearly every message, and is never kept"
+)]
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// From the new process, once: what it takes.
