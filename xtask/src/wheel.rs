@@ -169,7 +169,7 @@ fn manylinux(text: &str) -> Option<(u32, u32)> {
     Some((number()?, number()?))
 }
 
-/// Builds a wheel from the packed sources, outside of this repository, with what is compiled already.
+/// Builds a wheel from the packed sources alone.
 fn build_from(
     checkout: &Checkout,
     folder: &Path,
@@ -188,7 +188,8 @@ fn build_from(
     let mut build = checkout.program(maturin);
     build
         .current_dir(&unpacked)
-        .env("CARGO_TARGET_DIR", checkout.root().join("target"))
+        // Its own: the packed crates have the names and hashes of those here, and older files.
+        .env("CARGO_TARGET_DIR", unpacked.join("target"))
         // Not --locked: the packed workspace has fewer members than the lock file.
         .args(["build", "--out", "wheels"]);
     if !dev {
