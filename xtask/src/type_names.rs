@@ -21,7 +21,17 @@ const STAND_INS: &[&str] = &[
 ];
 
 /// The parts of `adieu-check` that read one language each. What they have in common has one name in all of them.
-const LANGUAGES: &[&str] = &["deploy", "go", "python", "rust", "typescript"];
+const LANGUAGES: &[&str] = &[
+    "deploy/hcl",
+    "deploy/helm",
+    "deploy/script",
+    "deploy/shell",
+    "deploy/yaml",
+    "go",
+    "node",
+    "python",
+    "rust",
+];
 
 /// Files that hold tests only.
 const TESTS: &[&str] = &[
@@ -73,8 +83,11 @@ fn are_one(places: &[String]) -> bool {
 
 fn language_of(place: &str) -> Option<&str> {
     let (_, inside) = place.split_once("/src/")?;
-    let (folder, _) = inside.split_once('/')?;
-    LANGUAGES.contains(&folder).then_some(folder)
+    let is_below = |language: &&&str| {
+        let rest = inside.strip_prefix(**language);
+        rest.is_some_and(|rest| rest.starts_with(['/', '.']))
+    };
+    LANGUAGES.iter().find(is_below).copied()
 }
 
 /// The crate whose source a file is.
@@ -141,6 +154,8 @@ mod tests {
         };
         assert!(are_one(&["check.rs"]));
         assert!(are_one(&["python/extract.rs", "rust/items.rs"]));
+        assert!(are_one(&["deploy/script.rs", "deploy/helm/template.rs"]));
+        assert!(!are_one(&["deploy/script.rs", "deploy/start.rs"]));
         assert!(!are_one(&["python/extract.rs", "python/items.rs"]));
         assert!(!are_one(&["python/extract.rs", "check.rs"]));
         assert!(!are_one(&["check.rs", "fix.rs"]));
