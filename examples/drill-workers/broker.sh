@@ -9,7 +9,7 @@ broker=redis
 case $adapter in
 celery | celery-rabbitmq)
   jobs="$python $here/celery_jobs.py"
-  worker="$python -m celery --workdir $here -A celery_jobs worker --concurrency 1 --loglevel WARNING --without-mingle"
+  worker="$python $here/celery_jobs.py work"
   ;;
 arq)
   jobs="$python $here/arq_jobs.py"

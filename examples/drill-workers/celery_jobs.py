@@ -28,6 +28,14 @@ def job(number):
     work(number)
 
 
-if __name__ == "__main__":
+def serve():
+    # Two workers on a machine need names of their own.
+    name = os.environ.get("ADIEU_DRILL_WORKER", "w1-1") + "@drill"
+    app.worker_main(["worker", "--concurrency=1", "--loglevel=WARNING", "--without-mingle", "--hostname=" + name])
+
+
+if __name__ == "__main__" and sys.argv[1] == "work":
+    serve()
+elif __name__ == "__main__":
     for number in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
         job.delay(number)

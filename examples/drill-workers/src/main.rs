@@ -12,9 +12,13 @@ use std::time::{Duration, SystemTime};
 
 use adieu::queue::{Job, NatsQueue, PostgresQueue, Queue, QueueError, RedisQueue};
 use adieu::{App, BoxError};
+use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(LevelFilter::WARN)
+        .init();
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {

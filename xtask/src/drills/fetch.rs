@@ -16,12 +16,23 @@ const PYTHON: &[&str] = &[
     "hypercorn==0.18.0",
     "gunicorn==27.0.0",
     "aiohttp==3.14.5",
+    "granian==2.8.7",
 ];
 
 const NEEDS: &[Need] = &[
     Need::debian("python3", "python3-venv", "four peers are in Python"),
     Need::debian("nginx", "nginx-light", "a peer"),
     Need::debian("node", "nodejs", "a peer"),
+];
+
+/// What the peers need that are not drilled with the others.
+const MORE_NEEDS: &[Need] = &[
+    Need::debian("python3", "python3-venv", "some peers are in Python"),
+    Need::debian("nginx", "nginx-light", "a peer"),
+    Need::debian("haproxy", "haproxy", "a peer"),
+    Need::debian("node", "nodejs", "a peer"),
+    Need::debian("go", "golang-go", "a peer"),
+    Need::debian("java", "openjdk-17-jdk-headless", "a peer"),
 ];
 
 pub(crate) struct Tools {
@@ -41,6 +52,36 @@ pub(crate) fn tools(checkout: &Checkout, dev: bool) -> Result<Tools, Failure> {
         rust: rust(checkout, profile)?.join(folder),
         adieu: adieu(checkout, dev)?,
     })
+}
+
+impl Tools {
+    /// The peer in Go.
+    pub(super) fn go(&self) -> PathBuf {
+        self.rust.with_file_name("go-server")
+    }
+}
+
+/// As [`tools`], without the peers in Rust and with the one in Go.
+pub(super) fn without_rust(checkout: &Checkout, dev: bool) -> Result<Tools, Failure> {
+    packages::provide(checkout, MORE_NEEDS)?;
+    let tools = Tools {
+        python: python(checkout)?,
+        rust: home(checkout)?.join("rust"),
+        adieu: adieu(checkout, dev)?,
+    };
+    let source = checkout.root().join("fixtures/peers/go/main.go");
+    let mut build = checkout.program("go");
+    command::run(build.args(["build", "-o"]).arg(tools.go()).arg(source))?;
+    Ok(tools)
+}
+
+/// One of our examples, built.
+pub(super) fn example(checkout: &Checkout, dev: bool, name: &str) -> Result<String, Failure> {
+    let (profile, folder) = profile(dev);
+    let words = ["build", "--profile", profile, "--package", name];
+    command::run(&mut checkout.cargo(words))?;
+    let program = checkout.root().join("target").join(folder).join(name);
+    Ok(program.display().to_string())
 }
 
 /// The profile of cargo, and the directory of its programs.

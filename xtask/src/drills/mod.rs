@@ -13,6 +13,7 @@ mod judge;
 mod ours;
 mod page;
 mod peers;
+mod restarts;
 mod under_run;
 
 use std::process::ExitCode;
@@ -28,13 +29,15 @@ const HELP: &str = "\
 
 usage: cargo xtask drills [options] [name…]
        cargo xtask drills [--dev] [--quick] ours
-       cargo xtask drills [--dev] [--dry] behind
+       cargo xtask drills [--dev] [--dry] behind | more | restarts
 
 names; all if none is given:
   uvicorn hypercorn gunicorn aiohttp axum actix-web nginx node
 
   ours      the examples, as drill.toml says, with --full --repeat 20; it takes an hour or two
   behind    five targets behind simulated and real balancers, for the table in docs/drill-behind.md; six minutes
+  more      granian, Go, Java, and Node that closes idle connections, as a table of their own in docs/drills.md
+  restarts  servers that go on serving over a restart, and what their clients see of it; six minutes
 
 options:
   --dev     with development builds, which are made faster
@@ -52,6 +55,8 @@ struct Wish<'a> {
     names: Vec<&'a str>,
     ours: bool,
     behind: bool,
+    more: bool,
+    restarts: bool,
     quick: bool,
     dev: bool,
     again: bool,
@@ -88,6 +93,8 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
             "--again" => wish.again = true,
             "ours" => wish.ours = true,
             "behind" => wish.behind = true,
+            "more" => wish.more = true,
+            "restarts" => wish.restarts = true,
             name if peers::NAMES.contains(&name) => wish.names.push(name),
             unknown => return Err(format!("`drills` has nothing called `{unknown}`")),
         }
@@ -95,8 +102,13 @@ fn understand<'a>(words: &[&'a str]) -> Result<Wish<'a>, String> {
     if wish.ours && (!wish.names.is_empty() || wish.again || wish.dry) {
         return Err("`ours` goes with --dev and --quick, and nothing else".to_owned());
     }
-    if wish.behind && (!wish.names.is_empty() || wish.ours || wish.again || wish.quick) {
-        return Err("`behind` goes with --dev and --dry, and nothing else".to_owned());
+    let alone = [wish.ours, wish.behind, wish.more, wish.restarts];
+    let alone = alone.iter().filter(|chore| **chore).count();
+    if alone > 1 || alone == 1 && !wish.names.is_empty() {
+        return Err("`ours`, `behind`, `more` and `restarts` go with no other name".to_owned());
+    }
+    if (wish.behind || wish.restarts) && (wish.again || wish.quick) {
+        return Err("`behind` and `restarts` go with --dev and --dry only".to_owned());
     }
     Ok(wish)
 }
@@ -108,9 +120,23 @@ fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
     if wish.behind {
         return behind::compare(checkout, wish.dev, wish.dry);
     }
-    let tools = fetch::tools(checkout, wish.dev)?;
+    if wish.restarts {
+        return restarts::measure(checkout, wish.dev, wish.dry);
+    }
+    let (tools, names, chore) = match wish.more {
+        true => (
+            fetch::without_rust(checkout, wish.dev)?,
+            peers::MORE,
+            "cargo xtask drills more",
+        ),
+        false => (
+            fetch::tools(checkout, wish.dev)?,
+            peers::NAMES,
+            "cargo xtask drills",
+        ),
+    };
     let mut columns = Vec::new();
-    for peer in peers::all(checkout, &tools)? {
+    for peer in peers::all(checkout, &tools, names)? {
         if !wish.names.is_empty() && !wish.names.contains(&peer.name) {
             continue;
         }
@@ -120,7 +146,7 @@ fn chore(checkout: &Checkout, wish: &Wish<'_>) -> Result<(), Failure> {
     let text = page::render(&columns);
     print!("\n{text}");
     if !wish.dry && wish.names.is_empty() && !wish.quick {
-        page::write(checkout, "docs/drills.md", "cargo xtask drills", &text)?;
+        page::write(checkout, "docs/drills.md", chore, &text)?;
     }
     Ok(())
 }

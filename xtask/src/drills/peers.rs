@@ -18,6 +18,9 @@ pub(crate) const NAMES: &[&str] = &[
     "node",
 ];
 
+/// Drilled by a chore of their own, which needs no peers in Rust.
+pub(crate) const MORE: &[&str] = &["granian", "go", "java", "node-close-idle"];
+
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) version: String,
@@ -29,8 +32,12 @@ pub(crate) struct Peer {
     pub(crate) command: Vec<String>,
 }
 
-/// All of them.
-pub(crate) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Peer>, Failure> {
+/// Those of these names.
+pub(crate) fn all(
+    checkout: &Checkout,
+    tools: &Tools,
+    names: &[&'static str],
+) -> Result<Vec<Peer>, Failure> {
     let folder = checkout.root().join("fixtures/peers");
     let place = |path: &str| folder.join(path).display().to_string();
     let python = |program: &str| tools.python.join(program).display().to_string();
@@ -42,7 +49,7 @@ pub(crate) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Peer>, Failu
             .collect::<Vec<String>>()
     };
     let mut peers = Vec::new();
-    for &name in NAMES {
+    for &name in names {
         let command = match name {
             "uvicorn" => words(&[
                 &python("uvicorn"),
@@ -79,6 +86,20 @@ pub(crate) fn all(checkout: &Checkout, tools: &Tools) -> Result<Vec<Peer>, Failu
             "axum" => words(&[&rust("peer-axum"), "{port}"]),
             "actix-web" => words(&[&rust("peer-actix"), "{port}"]),
             "nginx" => words(&[&place("nginx/serve.sh"), "{port}", "{dir}"]),
+            "haproxy" => words(&[&place("haproxy/serve.sh"), "{port}", "{dir}"]),
+            "granian" => words(&[
+                &python("granian"),
+                "--interface",
+                "asgi",
+                "--working-dir",
+                &place("python"),
+                "--port",
+                "{port}",
+                "asgi:app",
+            ]),
+            "go" => words(&[&tools.go().display().to_string(), "{port}"]),
+            "java" => words(&["java", &place("java/Server.java"), "{port}"]),
+            "node-close-idle" => words(&["node", &place("node/server.js"), "{port}", "close-idle"]),
             _ => words(&["node", &place("node/server.js"), "{port}"]),
         };
         let (signal, options): (_, &[&str]) = match name {
@@ -105,7 +126,27 @@ fn version(checkout: &Checkout, tools: &Tools, name: &str) -> Result<String, Fai
             let output = checkout.program("nginx").arg("-v").output()?;
             String::from_utf8_lossy(&output.stderr).into_owned()
         }
-        "node" => text(command::ask(checkout.program("node").arg("--version"))?),
+        "node" | "node-close-idle" => {
+            text(command::ask(checkout.program("node").arg("--version"))?)
+        }
+        "go" => {
+            let said = text(command::ask(checkout.program("go").arg("version"))?);
+            let word = said.split_whitespace().nth(2).unwrap_or_default();
+            return Ok(word.trim_start_matches("go").to_owned());
+        }
+        "java" => {
+            let said = text(command::ask(checkout.program("java").arg("--version"))?);
+            return Ok(said
+                .split_whitespace()
+                .nth(1)
+                .unwrap_or_default()
+                .to_owned());
+        }
+        "haproxy" => {
+            let said = text(command::ask(checkout.program("haproxy").arg("-v"))?);
+            let word = said.split_whitespace().nth(2).unwrap_or_default();
+            return Ok(word.split('-').next().unwrap_or_default().to_owned());
+        }
         package => {
             let code = format!("import importlib.metadata as m; print(m.version('{package}'))");
             text(command::ask(

@@ -10,7 +10,7 @@ const SHOWN: &[&str] = &["uvicorn", "gunicorn", "axum", "nginx"];
 pub(crate) fn under_run(checkout: &Checkout) -> Result<Vec<String>, Failure> {
     let tools = fetch::tools(checkout, false)?;
     let mut words = vec!["--adieu".to_owned(), tools.adieu.display().to_string()];
-    for peer in peers::all(checkout, &tools)? {
+    for peer in peers::all(checkout, &tools, peers::NAMES)? {
         if !SHOWN.contains(&peer.name) {
             continue;
         }

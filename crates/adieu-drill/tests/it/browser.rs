@@ -227,3 +227,26 @@ fn ten_thousand_requests_are_drawn_and_moved_and_no_pixel_twice() {
     assert!(seen.starts_with(expected), "{seen}");
     assert!(seen.contains("timed out, lost\nwithin true\n"), "{seen}");
 }
+
+/// A roll-out is drawn from far fewer; the page bears all of them. The time is printed and not judged.
+#[test]
+fn a_hundred_thousand_requests_are_loaded_and_drawn() {
+    let mut report = sample::passing();
+    let mut stop = sample::stop(1_000, 100);
+    stop.requests[70_000].fate = Fate::TimedOut;
+    report.stops = vec![stop];
+    let script = "note(page.getElementById('stop').options[0].textContent); await press('n'); note(said.textContent);
+        note('drawn ' + (Number(canvas.dataset.drawn) > 0));
+        const [loaded] = view.performance.getEntriesByType('navigation');
+        note('ms ' + Math.round(loaded ? loaded.duration : view.performance.now()));";
+    let Some(seen) = seen(&report, script) else {
+        return;
+    };
+    let (told, ms) = seen.rsplit_once("ms ").expect("a time");
+    println!("100,000 requests are loaded in {} ms", ms.trim());
+    assert!(
+        told.starts_with("inflight-finishes, stop 1: 100,000 requests, 1 lost\n"),
+        "{told}"
+    );
+    assert!(told.contains("timed out, lost\ndrawn true\n"), "{told}");
+}
