@@ -191,7 +191,7 @@ impl SteadyRunning {
     pub async fn answered_more(&self, count: u64) {
         let mut state = self.state.clone();
         let wanted = state.borrow().answered + count;
-        // The sender is with the clients, which go on until they are told to end.
+        // The sender is with the clients, which go on until the end is asked for.
         let _ = state.wait_for(|state| state.answered >= wanted).await;
     }
 

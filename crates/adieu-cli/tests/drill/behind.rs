@@ -1,5 +1,10 @@
 //! A program behind a balancer, simulated or real, while its instances are replaced.
 
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
 use serde_json::Value;
 
 use crate::support::{Ran, Test, URL};
@@ -141,13 +146,20 @@ signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 Server(("127.0.0.1", int(sys.argv[1])), Late).serve_forever()
 "#;
 
-/// The report of one instance that is replaced behind this balancer; None if that is not installed.
-fn behind_real(name: &str, words: &[&str]) -> Option<Value> {
-    let installed = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"]
-        .iter()
-        .any(|directory| std::path::Path::new(directory).join(name).exists());
+/// Whether it is there; that it is not is a counted skip.
+fn is_installed(name: &str) -> bool {
+    let directories = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"];
+    let mut directories = directories.iter().map(Path::new);
+    let installed = directories.any(|directory| directory.join(name).exists());
     if !installed {
         fixture_skip::missing(name);
+    }
+    installed
+}
+
+/// The report of one instance that is replaced behind this balancer; None if that is not installed.
+fn behind_real(name: &str, words: &[&str]) -> Option<Value> {
+    if !is_installed(name) {
         return None;
     }
     let test = test().file("cuts.py", CUTS);
@@ -208,6 +220,67 @@ fn a_real_haproxy_takes_an_instance_out_by_its_own_check() {
         mark.and_then(|mark| mark["at_us"].as_i64()).expect(kind)
     };
     assert!(at("out-of-routes") - at("exit") > 2_000_000, "{marks:#?}");
+}
+
+/// The processes whose command line has this directory, and their children.
+fn processes_of(directory: &Path) -> Vec<u32> {
+    let directory = directory.display().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut found = Vec::new();
+    for id in ids {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&line).contains(&directory) {
+            found.push(id);
+            let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+            let children = children.unwrap_or_default();
+            found.extend(children.split(' ').filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    found
+}
+
+/// nginx writes its titles over the environment by which the guard knows the drill's processes.
+#[test]
+fn killed_the_drill_leaves_no_nginx_behind() {
+    if !is_installed("nginx") {
+        return;
+    }
+    let test = test();
+    let scratch = test.path().join("scratch");
+    fs::create_dir(&scratch).expect("a directory");
+    let words = ["--behind", "nginx:real", "--http", URL];
+    let mut child = test
+        .command(&[&words[..], &HELLO].concat())
+        .env("TMPDIR", &scratch)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command runs");
+    let begun = Instant::now();
+    let is_nginx = |id: &u32| {
+        let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        name.trim() == "nginx"
+    };
+    // The master and its worker.
+    let mut running = Vec::new();
+    while running.len() < 2 {
+        assert!(begun.elapsed().as_secs() < 60, "nginx was not started");
+        running = processes_of(&scratch);
+        running.retain(is_nginx);
+        running.sort_unstable();
+        running.dedup();
+    }
+    child.kill().expect("it is there");
+    child.wait().expect("it ends");
+    let begun = Instant::now();
+    while running.iter().any(is_nginx) {
+        assert!(
+            begun.elapsed().as_secs() < 10,
+            "{running:?} were left behind"
+        );
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ if what != "end":
 Server(("127.0.0.1", int(sys.argv[1])), Keeps).serve_forever()
 "#;
 
-/// The same on a Unix socket, for the front of `adieu run`.
+/// Answers on a Unix socket, for the front of `adieu run`.
 const BEHIND_FRONT: &str = r#"
 import os, signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -123,7 +123,7 @@ fn an_answer_that_never_comes_is_noticed() {
 fn a_program_that_ends_at_the_signal_is_told_as_that() {
     let words = [
         "it ended at the SIGHUP: ended by SIGHUP, and no other process took its place",
-        "8 keep-alive connections",
+        "no answer to a request",
     ];
     noticed(&judge_keeps("end"), &words);
 }

@@ -78,14 +78,19 @@ struct Config {
 ///
 /// With the name of the package.
 pub(super) fn installed(kind: RealBalancer) -> Result<PathBuf, DrillError> {
-    let name = kind.program();
     let path = env::var_os("PATH").unwrap_or_default();
     // The PATH of an ordinary user has no servers of the system.
-    let found = env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .map(|directory| directory.join(name))
-        .find(|program| program.is_file());
-    found.ok_or_else(|| {
+    let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    installed_in(kind, directories)
+}
+
+fn installed_in(
+    kind: RealBalancer,
+    directories: impl Iterator<Item = PathBuf>,
+) -> Result<PathBuf, DrillError> {
+    let name = kind.program();
+    let mut programs = directories.map(|directory| directory.join(name));
+    programs.find(|program| program.is_file()).ok_or_else(|| {
         DrillError::start(
             format!(
                 "--behind {name}:real: {name} is not installed: `apt-get install {}` as root, or the package of your \
@@ -132,7 +137,9 @@ impl Balancer {
         };
         let process = TargetProcess::start(
             &launch,
-            &LaunchMode::Plain,
+            // nginx writes its titles over its environment, which has the mark of the drill. The shell keeps the mark, and the
+            // guard finds nginx below it.
+            &LaunchMode::BelowShell,
             None,
             ports,
             &Ready::Answers,
@@ -140,7 +147,7 @@ impl Balancer {
         )
         .map_err(|error| cannot(kind, &error))?;
         let known = config.addresses().collect();
-        let balancer = Self {
+        let mut balancer = Self {
             kind,
             process,
             config,
@@ -148,6 +155,8 @@ impl Balancer {
             dir,
         };
         balancer.in_force().await?;
+        let below = balancer.process.look_below().await;
+        below.map_err(|error| cannot(kind, &error))?;
         Ok(balancer)
     }
 
@@ -320,6 +329,23 @@ mod tests {
             timeout: Duration::from_secs(10),
             probe_path: Some("/readyz".to_owned()),
         }
+    }
+
+    #[test]
+    fn a_balancer_that_is_not_installed_is_told_with_its_package() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let here = || std::iter::once(dir.path().to_owned());
+        let said = installed_in(RealBalancer::HaProxy, here()).expect_err("it is not there");
+        assert!(matches!(said, DrillError::Start(_)), "{said}");
+        let said = said.to_string();
+        assert!(
+            said.contains("haproxy is not installed: `apt-get install haproxy`"),
+            "{said}"
+        );
+        let program = dir.path().join("nginx");
+        fs::write(&program, "").expect("a file");
+        let found = installed_in(RealBalancer::Nginx, here()).expect("it is there");
+        assert_eq!(found, program);
     }
 
     #[test]
