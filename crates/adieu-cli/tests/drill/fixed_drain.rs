@@ -11,10 +11,18 @@ stopping = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 def serve(peer):
     with peer:
-        path = (peer.recv(65536).split(b" ") + [b""])[1]
+        head, _, body = peer.recv(65536).partition(b"\r\n\r\n")
+        path = (head.split(b" ") + [b""])[1]
+        if path == b"/upload":
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            while len(body) < length:
+                more = peer.recv(65536)
+                if not more:
+                    return
+                body += more
         if path.startswith(b"/slow"):
             time.sleep(int(path.split(b"ms=")[1]) / 1000)
-        found = path == b"/" or path.startswith(b"/slow")
+        found = path in (b"/", b"/upload") or path.startswith(b"/slow")
         status = b"200 OK" if found else b"404 Not Found"
         peer.sendall(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
 listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=200)
@@ -42,7 +50,7 @@ fn judge(kind: &str) -> Judged {
         "--http",
         URL,
         "--check",
-        "inflight-finishes,term-twice",
+        "inflight-finishes,term-twice,slow-upload",
         "--json",
     ];
     let command = ["--", "python3", "fixed.py", "{port}", kind];
@@ -63,6 +71,7 @@ fn requests_are_held_for_less_than_a_drain_that_always_lasts_as_long() {
     ];
     judged.is("inflight-finishes", "passed", &words);
     judged.is("term-twice", "passed", &["answered all 2 requests"]);
+    judged.is("slow-upload", "passed", &["was finished and answered 200"]);
 }
 
 /// It takes new requests until it is gone, and never drains.

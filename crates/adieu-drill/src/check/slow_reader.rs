@@ -81,7 +81,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
             .await
             .map_err(|error| WireError::new(error, true, 0))?;
         signal = Some(run.stop());
-        sleep(cx.idle_stop() + PAUSE).await;
+        sleep(cx.hold_time(PAUSE)).await;
         conn.answer_within(ANSWER_TIMEOUT * 3).await
     };
     let result = timeout(cx.idle_stop() + ANSWER_TIMEOUT * 4, read).await;

@@ -82,7 +82,8 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         return Ok(Finding::skipped("no answer to compare with"));
     };
     let (early, late) = bytes.split_at(bytes.len() - BODY / 2);
-    let pause = (cx.idle_stop() + Duration::from_millis(600)) / PIECES as u32;
+    // Not longer than a drain that always lasts the same time.
+    let pause = cx.hold_time(Duration::from_millis(600)) / PIECES as u32;
     let mut signal = None;
     let sent = async {
         let mut conn = run.connect().await?;
