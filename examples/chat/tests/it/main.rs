@@ -1,6 +1,8 @@
 //! The chat as a process, with clients that are not ours: deploys, a new version that fails, a crash.
 #![cfg(target_os = "linux")]
 
+mod drilled;
+
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
