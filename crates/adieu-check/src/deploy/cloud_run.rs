@@ -2,7 +2,7 @@
 
 use super::Reporter;
 use super::launch::CLOUD_RUN;
-use super::program::{self, ImageOf, Program};
+use super::program::{self, HostedProgram, ImageOf};
 use super::yaml::Node;
 
 /// Whether an object is a service that Cloud Run runs. Elsewhere Knative waits as Kubernetes does.
@@ -29,11 +29,11 @@ pub(crate) fn check(object: &Node, reporter: &mut Reporter<'_>) {
         .at(&["metadata", "name"])
         .and_then(Node::text)
         .unwrap_or("the service");
-    let programs: Vec<Program> = containers
+    let programs: Vec<HostedProgram> = containers
         .map(Node::items)
         .unwrap_or_default()
         .iter()
-        .map(|container| Program {
+        .map(|container| HostedProgram {
             image: container
                 .get("image")
                 .and_then(Node::text)
@@ -41,7 +41,7 @@ pub(crate) fn check(object: &Node, reporter: &mut Reporter<'_>) {
             entrypoint: container.get("command").map(Node::words),
             command: container.get("args").map(Node::words),
             variables: variables(container),
-            ..Program::new(
+            ..HostedProgram::new(
                 &CLOUD_RUN,
                 container.get("name").and_then(Node::text).unwrap_or(name),
                 container.line,

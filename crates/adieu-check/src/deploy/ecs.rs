@@ -1,7 +1,7 @@
 //! Task definitions of Amazon ECS.
 
 use super::launch::{ECS, FARGATE};
-use super::program::{ImageOf, Program};
+use super::program::{HostedProgram, ImageOf};
 use super::yaml::{self, Node, YamlError};
 
 /// Whether a text is a task definition, before it is parsed.
@@ -9,7 +9,7 @@ pub(crate) fn is_one(text: &str) -> bool {
     text.contains("\"containerDefinitions\"")
 }
 
-pub(crate) fn parse(text: &str) -> Result<Vec<Program>, YamlError> {
+pub(crate) fn parse(text: &str) -> Result<Vec<HostedProgram>, YamlError> {
     // JSON is YAML, but for tabs.
     let documents = yaml::parse(&text.replace('\t', " "))?;
     let Some(document) = documents.first() else {
@@ -48,7 +48,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Program>, YamlError> {
                     .map(Node::words)
                     .filter(|it| !it.is_empty())
             };
-            Program {
+            HostedProgram {
                 image: container
                     .get("image")
                     .and_then(Node::text)
@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Program>, YamlError> {
                 wait: container
                     .get("stopTimeout")
                     .map(|said| (said.number(), said.line)),
-                ..Program::new(platform, name, container.line)
+                ..HostedProgram::new(platform, name, container.line)
             }
         })
         .collect())

@@ -7,7 +7,7 @@ use toml::{Spanned, Value};
 
 use super::command;
 use super::launch::FLY;
-use super::program::{ImageOf, Program};
+use super::program::{HostedProgram, ImageOf};
 use crate::finding::Place;
 use crate::source::Lines;
 
@@ -38,7 +38,7 @@ struct Experimental {
     entrypoint: Option<Value>,
 }
 
-pub(crate) fn parse(text: &str) -> Result<Vec<Program>, (Place, String)> {
+pub(crate) fn parse(text: &str) -> Result<Vec<HostedProgram>, (Place, String)> {
     let lines = Lines::new(text);
     let line_of = |at: usize| lines.place(text, at).line;
     let fly: Fly = toml::from_str(text).map_err(|error| {
@@ -84,7 +84,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Program>, (Place, String)> {
         .as_ref()
         .and_then(|app| app.get_ref().as_str())
         .unwrap_or("the app");
-    let one = |name: &str, line: u32, command: Option<Vec<String>>| Program {
+    let one = |name: &str, line: u32, command: Option<Vec<String>>| HostedProgram {
         image: match (&fly.build.image, &fly.build.dockerfile) {
             (Some(image), _) => ImageOf::Named(image.clone()),
             (None, file) => ImageOf::Built(file.clone().unwrap_or_else(|| "Dockerfile".to_owned())),
@@ -94,7 +94,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Program>, (Place, String)> {
         variables: variables.clone(),
         wait,
         signal: signal.clone(),
-        ..Program::new(&FLY, name, line)
+        ..HostedProgram::new(&FLY, name, line)
     };
     if fly.processes.is_empty() {
         return Ok(vec![one(name, first, None)]);

@@ -8,45 +8,45 @@ const DEEPEST: usize = 40;
 
 /// A block: `task "web" { … }`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct HclBlock {
     pub(crate) kind: String,
     pub(crate) label: Option<String>,
     pub(crate) line: u32,
-    pub(crate) attributes: Vec<Attribute>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) attributes: Vec<HclAttribute>,
+    pub(crate) blocks: Vec<HclBlock>,
 }
 
 /// `name = value`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Attribute {
+pub(crate) struct HclAttribute {
     pub(crate) name: String,
     pub(crate) line: u32,
-    pub(crate) value: Value,
+    pub(crate) value: HclValue,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum HclValue {
     Text(String),
     List(Vec<String>),
-    Map(Vec<Attribute>),
+    Map(Vec<HclAttribute>),
     /// Something that only its tool can compute.
     Unclear,
 }
 
-impl Block {
-    pub(crate) fn get(&self, name: &str) -> Option<&Attribute> {
+impl HclBlock {
+    pub(crate) fn get(&self, name: &str) -> Option<&HclAttribute> {
         self.attributes.iter().find(|it| it.name == name)
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match &self.get(name)?.value {
-            Value::Text(text) => Some(text),
+            HclValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
     /// The blocks of a kind, at any depth.
-    pub(crate) fn all<'b>(&'b self, kind: &str, into: &mut Vec<&'b Block>) {
+    pub(crate) fn all<'b>(&'b self, kind: &str, into: &mut Vec<&'b HclBlock>) {
         for block in &self.blocks {
             if block.kind == kind {
                 into.push(block);
@@ -55,13 +55,13 @@ impl Block {
         }
     }
 
-    pub(crate) fn block(&self, kind: &str) -> Option<&Block> {
+    pub(crate) fn block(&self, kind: &str) -> Option<&HclBlock> {
         self.blocks.iter().find(|it| it.kind == kind)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
+enum HclToken {
     Word(String),
     Text(String),
     Mark(char),
@@ -70,32 +70,32 @@ enum Token {
 }
 
 /// The file as one block; nothing for a text that is cut off in the middle of one.
-pub(crate) fn parse(text: &str) -> Option<Block> {
+pub(crate) fn parse(text: &str) -> Option<HclBlock> {
     let tokens = tokens(text);
-    let mut reader = Reader {
+    let mut reader = HclReader {
         tokens: &tokens,
         at: 0,
     };
-    let mut file = Block {
+    let mut file = HclBlock {
         line: 1,
-        ..Block::default()
+        ..HclBlock::default()
     };
     reader.body(&mut file, 0)?;
     (reader.at >= tokens.len()).then_some(file)
 }
 
-struct Reader<'t> {
-    tokens: &'t [(Token, u32)],
+struct HclReader<'t> {
+    tokens: &'t [(HclToken, u32)],
     at: usize,
 }
 
-impl Reader<'_> {
-    fn peek(&self) -> Option<&Token> {
+impl HclReader<'_> {
+    fn peek(&self) -> Option<&HclToken> {
         self.tokens.get(self.at).map(|(token, _)| token)
     }
 
     fn is(&self, mark: char) -> bool {
-        self.peek() == Some(&Token::Mark(mark))
+        self.peek() == Some(&HclToken::Mark(mark))
     }
 
     fn line(&self) -> u32 {
@@ -103,22 +103,22 @@ impl Reader<'_> {
     }
 
     fn skip_ends(&mut self) {
-        while matches!(self.peek(), Some(Token::End)) || self.is(',') {
+        while matches!(self.peek(), Some(HclToken::End)) || self.is(',') {
             self.at += 1;
         }
     }
 
-    fn body(&mut self, block: &mut Block, depth: usize) -> Option<()> {
+    fn body(&mut self, block: &mut HclBlock, depth: usize) -> Option<()> {
         loop {
             self.skip_ends();
             let line = self.line();
             let name = match self.peek() {
                 None => return (depth == 0).then_some(()),
-                Some(Token::Mark('}')) if depth > 0 => {
+                Some(HclToken::Mark('}')) if depth > 0 => {
                     self.at += 1;
                     return Some(());
                 }
-                Some(Token::Word(name) | Token::Text(name)) => name.clone(),
+                Some(HclToken::Word(name) | HclToken::Text(name)) => name.clone(),
                 Some(_) => {
                     self.at += 1;
                     continue;
@@ -128,15 +128,15 @@ impl Reader<'_> {
             if self.is('=') || self.is(':') {
                 self.at += 1;
                 let value = self.value(depth)?;
-                block.attributes.push(Attribute { name, line, value });
+                block.attributes.push(HclAttribute { name, line, value });
                 continue;
             }
-            let mut inner = Block {
+            let mut inner = HclBlock {
                 kind: name,
                 line,
-                ..Block::default()
+                ..HclBlock::default()
             };
-            while let Some(Token::Text(label) | Token::Word(label)) = self.peek() {
+            while let Some(HclToken::Text(label) | HclToken::Word(label)) = self.peek() {
                 inner.label.get_or_insert_with(|| label.clone());
                 self.at += 1;
             }
@@ -150,67 +150,67 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
+    fn value(&mut self, depth: usize) -> Option<HclValue> {
         let value = match self.peek()? {
-            Token::Text(text) | Token::Word(text) => Value::Text(text.clone()),
-            Token::Mark('[') => {
+            HclToken::Text(text) | HclToken::Word(text) => HclValue::Text(text.clone()),
+            HclToken::Mark('[') => {
                 self.at += 1;
                 return Some(self.list());
             }
-            Token::Mark('{') if depth < DEEPEST => {
+            HclToken::Mark('{') if depth < DEEPEST => {
                 self.at += 1;
-                let mut map = Block::default();
+                let mut map = HclBlock::default();
                 self.body(&mut map, depth + 1)?;
-                return Some(Value::Map(map.attributes));
+                return Some(HclValue::Map(map.attributes));
             }
-            _ => Value::Unclear,
+            _ => HclValue::Unclear,
         };
         self.at += 1;
         // `a == b ? c : d`, `f(x)`: more than one token is an expression.
         let is_whole = matches!(
             self.peek(),
-            None | Some(Token::End | Token::Mark('}' | ','))
+            None | Some(HclToken::End | HclToken::Mark('}' | ','))
         );
         while !matches!(
             self.peek(),
-            None | Some(Token::End | Token::Mark('}' | ','))
+            None | Some(HclToken::End | HclToken::Mark('}' | ','))
         ) {
             self.at += 1;
         }
-        Some(if is_whole { value } else { Value::Unclear })
+        Some(if is_whole { value } else { HclValue::Unclear })
     }
 
-    fn list(&mut self) -> Value {
+    fn list(&mut self) -> HclValue {
         let mut items = Vec::new();
         let mut is_plain = true;
         let mut open = 1;
         while let Some(token) = self.peek().cloned() {
             self.at += 1;
             match token {
-                Token::Text(text) | Token::Word(text) => items.push(text),
-                Token::Mark('[' | '{' | '(') => {
+                HclToken::Text(text) | HclToken::Word(text) => items.push(text),
+                HclToken::Mark('[' | '{' | '(') => {
                     open += 1;
                     is_plain = false;
                 }
-                Token::Mark(']' | '}' | ')') => {
+                HclToken::Mark(']' | '}' | ')') => {
                     open -= 1;
                     if open == 0 {
                         break;
                     }
                 }
-                Token::Mark(',') | Token::End => {}
-                Token::Mark(_) | Token::Unclear => is_plain = false,
+                HclToken::Mark(',') | HclToken::End => {}
+                HclToken::Mark(_) | HclToken::Unclear => is_plain = false,
             }
         }
         if is_plain {
-            Value::List(items)
+            HclValue::List(items)
         } else {
-            Value::Unclear
+            HclValue::Unclear
         }
     }
 }
 
-fn tokens(text: &str) -> Vec<(Token, u32)> {
+fn tokens(text: &str) -> Vec<(HclToken, u32)> {
     let mut tokens = Vec::new();
     let mut line = 1;
     let mut document: Option<String> = None;
@@ -223,17 +223,17 @@ fn tokens(text: &str) -> Vec<(Token, u32)> {
             continue;
         }
         document = line_of(raw, line, &mut tokens);
-        tokens.push((Token::End, line));
+        tokens.push((HclToken::End, line));
         line += 1;
     }
-    while matches!(tokens.last(), Some((Token::End, _))) {
+    while matches!(tokens.last(), Some((HclToken::End, _))) {
         tokens.pop();
     }
     comments_out(tokens)
 }
 
 /// The tokens of a line, and the word that ends the text which begins behind it, if one does.
-fn line_of(raw: &str, line: u32, tokens: &mut Vec<(Token, u32)>) -> Option<String> {
+fn line_of(raw: &str, line: u32, tokens: &mut Vec<(HclToken, u32)>) -> Option<String> {
     let mut chars = raw.char_indices().peekable();
     while let Some((at, char)) = chars.next() {
         match char {
@@ -241,15 +241,15 @@ fn line_of(raw: &str, line: u32, tokens: &mut Vec<(Token, u32)>) -> Option<Strin
             '/' if raw[at..].starts_with("//") => return None,
             '/' if raw[at..].starts_with("/*") => {
                 chars.next();
-                tokens.push((Token::Mark('/'), line));
+                tokens.push((HclToken::Mark('/'), line));
             }
             '*' if raw[at..].starts_with("*/") => {
                 chars.next();
-                tokens.push((Token::Mark('*'), line));
+                tokens.push((HclToken::Mark('*'), line));
             }
             '<' if raw[at..].starts_with("<<") => {
                 let end = raw[at + 2..].trim_start_matches('-').trim().to_owned();
-                tokens.push((Token::Unclear, line));
+                tokens.push((HclToken::Unclear, line));
                 return Some(end);
             }
             '"' => {
@@ -266,9 +266,9 @@ fn line_of(raw: &str, line: u32, tokens: &mut Vec<(Token, u32)>) -> Option<Strin
                     }
                 }
                 let token = if is_computed {
-                    Token::Unclear
+                    HclToken::Unclear
                 } else {
-                    Token::Text(text)
+                    HclToken::Text(text)
                 };
                 tokens.push((token, line));
             }
@@ -279,24 +279,24 @@ fn line_of(raw: &str, line: u32, tokens: &mut Vec<(Token, u32)>) -> Option<Strin
                 {
                     word.push(char);
                 }
-                tokens.push((Token::Word(word), line));
+                tokens.push((HclToken::Word(word), line));
             }
             char if char.is_whitespace() => {}
-            char => tokens.push((Token::Mark(char), line)),
+            char => tokens.push((HclToken::Mark(char), line)),
         }
     }
     None
 }
 
 /// Takes out what stands between `/*` and `*/`.
-fn comments_out(tokens: Vec<(Token, u32)>) -> Vec<(Token, u32)> {
+fn comments_out(tokens: Vec<(HclToken, u32)>) -> Vec<(HclToken, u32)> {
     let mut inside = false;
     tokens
         .into_iter()
         .filter(|(token, _)| {
             match token {
-                Token::Mark('/') => inside = true,
-                Token::Mark('*') if inside => {
+                HclToken::Mark('/') => inside = true,
+                HclToken::Mark('*') if inside => {
                     inside = false;
                     return false;
                 }
@@ -309,7 +309,7 @@ fn comments_out(tokens: Vec<(Token, u32)>) -> Vec<(Token, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Value, parse};
+    use super::{HclValue, parse};
 
     #[test]
     fn blocks_labels_and_values_are_read() {
@@ -325,11 +325,11 @@ mod tests {
         assert_eq!(task.text("kill_timeout"), Some("30s"));
         assert_eq!(task.get("kill_timeout").map(|it| it.line), Some(11));
         assert_eq!(task.text("n"), Some("5"));
-        assert_eq!(task.get("x").map(|it| &it.value), Some(&Value::Unclear));
+        assert_eq!(task.get("x").map(|it| &it.value), Some(&HclValue::Unclear));
         let config = task.block("config").expect("a config");
         assert_eq!(
             config.get("args").map(|it| &it.value),
-            Some(&Value::List(vec!["a".into(), "b".into()]))
+            Some(&HclValue::List(vec!["a".into(), "b".into()]))
         );
     }
 

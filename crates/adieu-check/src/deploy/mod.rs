@@ -56,7 +56,7 @@ enum Content {
     Kubernetes(Vec<yaml::Node>),
     Unit(systemd::UnitFile),
     Procfile(Vec<procfile::Process>),
-    Programs(Vec<program::Program>),
+    Programs(Vec<program::HostedProgram>),
     Proxy(proxy::Proxy),
     Chart(helm::ChartFile),
     Broken(Place, String),

@@ -1,12 +1,12 @@
 //! Jobs of HashiCorp Nomad.
 
 use super::command;
-use super::hcl::{self, Attribute, Block, Value};
+use super::hcl::{self, HclAttribute, HclBlock, HclValue};
 use super::launch::NOMAD;
-use super::program::{ImageOf, Program};
+use super::program::{HostedProgram, ImageOf};
 
 /// The tasks of a job that a platform could stop; nothing for a file that is not one.
-pub(crate) fn parse(text: &str) -> Option<Vec<Program>> {
+pub(crate) fn parse(text: &str) -> Option<Vec<HostedProgram>> {
     let file = hcl::parse(text)?;
     let mut tasks = Vec::new();
     for job in file.blocks.iter().filter(|block| block.kind == "job") {
@@ -19,7 +19,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Program>> {
     Some(tasks.into_iter().filter_map(program).collect())
 }
 
-fn program(task: &Block) -> Option<Program> {
+fn program(task: &HclBlock) -> Option<HostedProgram> {
     // A step before the task that counts, or behind it.
     if task
         .block("lifecycle")
@@ -35,7 +35,7 @@ fn program(task: &Block) -> Option<Program> {
         command.get_or_insert_default().extend(words(args));
     }
     let image = config.and_then(|config| config.text("image"));
-    Some(Program {
+    Some(HostedProgram {
         image: image.map_or(ImageOf::None, |name| ImageOf::Named(name.to_owned())),
         entrypoint: get("entrypoint").map(words).filter(|_| is_container),
         command,
@@ -44,7 +44,7 @@ fn program(task: &Block) -> Option<Program> {
         signal: task
             .get("kill_signal")
             .and_then(|it| Some((task.text("kill_signal")?.to_owned(), it.line))),
-        ..Program::new(
+        ..HostedProgram::new(
             &NOMAD,
             task.label.as_deref().unwrap_or("the task"),
             task.line,
@@ -52,25 +52,25 @@ fn program(task: &Block) -> Option<Program> {
     })
 }
 
-fn seconds(said: &Attribute) -> Option<u64> {
+fn seconds(said: &HclAttribute) -> Option<u64> {
     match &said.value {
-        Value::Text(text) => command::seconds(text),
+        HclValue::Text(text) => command::seconds(text),
         _ => None,
     }
 }
 
-fn words(said: &Attribute) -> Vec<String> {
+fn words(said: &HclAttribute) -> Vec<String> {
     match &said.value {
-        Value::Text(text) => vec![text.clone()],
-        Value::List(items) => items.clone(),
-        Value::Map(_) | Value::Unclear => Vec::new(),
+        HclValue::Text(text) => vec![text.clone()],
+        HclValue::List(items) => items.clone(),
+        HclValue::Map(_) | HclValue::Unclear => Vec::new(),
     }
 }
 
 /// `env { NAME = "value" }` or `env = { … }`.
-fn variables(task: &Block) -> Vec<(String, String, u32)> {
+fn variables(task: &HclBlock) -> Vec<(String, String, u32)> {
     let of_map = match task.get("env").map(|it| &it.value) {
-        Some(Value::Map(attributes)) => attributes.as_slice(),
+        Some(HclValue::Map(attributes)) => attributes.as_slice(),
         _ => &[],
     };
     let of_block = task
@@ -82,7 +82,7 @@ fn variables(task: &Block) -> Vec<(String, String, u32)> {
         .chain(of_block)
         .map(|it| {
             let value = match &it.value {
-                Value::Text(text) => text.clone(),
+                HclValue::Text(text) => text.clone(),
                 // Said, but not here.
                 _ => "?".to_owned(),
             };

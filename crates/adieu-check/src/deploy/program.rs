@@ -12,7 +12,7 @@ use crate::rule;
 
 /// One program of one file.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct HostedProgram {
     pub(crate) platform: &'static Platform,
     pub(crate) name: String,
     pub(crate) line: u32,
@@ -39,9 +39,13 @@ pub(crate) enum ImageOf {
     Built(String),
 }
 
-impl Program {
-    pub(crate) fn new(platform: &'static Platform, name: impl Into<String>, line: u32) -> Program {
-        Program {
+impl HostedProgram {
+    pub(crate) fn new(
+        platform: &'static Platform,
+        name: impl Into<String>,
+        line: u32,
+    ) -> HostedProgram {
+        HostedProgram {
             platform,
             name: name.into(),
             line,
@@ -85,13 +89,13 @@ impl Program {
     }
 }
 
-pub(crate) fn check(programs: &[Program], reporter: &mut Reporter<'_>) {
+pub(crate) fn check(programs: &[HostedProgram], reporter: &mut Reporter<'_>) {
     for program in programs {
         check_program(program, reporter);
     }
 }
 
-fn check_program(program: &Program, reporter: &mut Reporter<'_>) {
+fn check_program(program: &HostedProgram, reporter: &mut Reporter<'_>) {
     let image = program.image(reporter);
     let path = Arc::clone(reporter.path);
     let variables = program
@@ -125,7 +129,7 @@ fn check_program(program: &Program, reporter: &mut Reporter<'_>) {
     reporter.launch(&program.name, program.line, start, patience, None);
 }
 
-fn grace(program: &Program, own: Option<&StopTime>, reporter: &mut Reporter<'_>) {
+fn grace(program: &HostedProgram, own: Option<&StopTime>, reporter: &mut Reporter<'_>) {
     let platform = program.platform;
     let line = program.wait.map_or(program.line, |(_, line)| line);
     let (name, setting) = (&program.name, platform.setting);
@@ -164,7 +168,7 @@ fn grace(program: &Program, own: Option<&StopTime>, reporter: &mut Reporter<'_>)
 }
 
 /// A signal that cuts the program off.
-fn signal(program: &Program, words: &[String], reporter: &mut Reporter<'_>) {
+fn signal(program: &HostedProgram, words: &[String], reporter: &mut Reporter<'_>) {
     let arrives = program.arriving();
     let line = program
         .signal
@@ -190,7 +194,7 @@ fn signal(program: &Program, words: &[String], reporter: &mut Reporter<'_>) {
 }
 
 /// A shell or a wrapper that is signalled alone.
-fn children(program: &Program, reporter: &mut Reporter<'_>) {
+fn children(program: &HostedProgram, reporter: &mut Reporter<'_>) {
     let mut words = program.entrypoint.clone().unwrap_or_default();
     words.extend(program.command.clone().unwrap_or_default());
     let name = &program.name;

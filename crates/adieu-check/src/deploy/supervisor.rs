@@ -2,15 +2,15 @@
 
 use super::command;
 use super::launch::SUPERVISOR;
-use super::program::Program;
+use super::program::HostedProgram;
 
 /// Whether a text is one of its files, before it is read.
 pub(crate) fn is_one(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("[program:"))
 }
 
-pub(crate) fn parse(text: &str) -> Vec<Program> {
-    let mut programs: Vec<Program> = Vec::new();
+pub(crate) fn parse(text: &str) -> Vec<HostedProgram> {
+    let mut programs: Vec<HostedProgram> = Vec::new();
     let mut in_program = false;
     for (index, raw) in text.lines().enumerate() {
         let line = index as u32 + 1;
@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Vec<Program> {
                 .strip_prefix("program:")
                 .and_then(|rest| rest.split(']').next());
             in_program = name.is_some();
-            programs.extend(name.map(|name| Program::new(&SUPERVISOR, name, line)));
+            programs.extend(name.map(|name| HostedProgram::new(&SUPERVISOR, name, line)));
             continue;
         }
         let (Some((key, value)), Some(program), true) =

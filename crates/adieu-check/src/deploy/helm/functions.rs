@@ -2,13 +2,13 @@
 
 use super::super::yaml;
 use super::template::{Missing, Run};
-use super::value::Value;
+use super::value::ChartValue;
 
 /// What a method of the objects of Helm gives without a cluster and without other files.
-pub(crate) fn method(path: &str) -> Result<Value, Missing> {
+pub(crate) fn method(path: &str) -> Result<ChartValue, Missing> {
     match path {
         "Capabilities.APIVersions.Has" => Ok(false.into()),
-        _ if path.starts_with("Files.") => Ok(Value::Null),
+        _ if path.starts_with("Files.") => Ok(ChartValue::Null),
         _ => Err(format!("`.{path}`")),
     }
 }
@@ -17,17 +17,17 @@ pub(crate) fn method(path: &str) -> Result<Value, Missing> {
 pub(crate) fn call(
     run: &mut Run<'_>,
     name: &str,
-    arguments: Vec<Value>,
-    dot: &Value,
-) -> Result<Value, Missing> {
+    arguments: Vec<ChartValue>,
+    dot: &ChartValue,
+) -> Result<ChartValue, Missing> {
     let at = |index: usize| arguments.get(index).cloned().unwrap_or_default();
     let last = || arguments.last().cloned().unwrap_or_default();
     let text = |index: usize| at(index).shown();
     let number = |index: usize| at(index).number().unwrap_or(0);
     Ok(match name {
-        "include" => Value::Scalar(run.include(&text(0), &at(1))?),
+        "include" => ChartValue::Scalar(run.include(&text(0), &at(1))?),
         "tpl" => match at(0) {
-            Value::Scalar(template) if template.contains("{{") => Value::Scalar(
+            ChartValue::Scalar(template) if template.contains("{{") => ChartValue::Scalar(
                 run.as_template(&template, &arguments.get(1).cloned().unwrap_or(dot.clone()))?,
             ),
             other => other,
@@ -43,7 +43,7 @@ pub(crate) fn call(
             .unwrap_or_default(),
         "required" => {
             let given = last();
-            if given == Value::Null || given == Value::text("") {
+            if given == ChartValue::Null || given == ChartValue::text("") {
                 return Err(format!("a value: {}", text(0)));
             }
             given
@@ -79,69 +79,69 @@ pub(crate) fn call(
         "gt" => (number(0) > number(1)).into(),
         "ge" => (number(0) >= number(1)).into(),
         "add" | "addf" => sum(&arguments),
-        "add1" => Value::text(number(0).saturating_add(1).to_string()),
-        "sub" => Value::text(number(0).saturating_sub(number(1)).to_string()),
-        "mul" => Value::text(number(0).saturating_mul(number(1)).to_string()),
-        "div" => Value::text(number(0).checked_div(number(1)).unwrap_or(0).to_string()),
-        "mod" => Value::text(number(0).checked_rem(number(1)).unwrap_or(0).to_string()),
-        "max" => Value::text(
+        "add1" => ChartValue::text(number(0).saturating_add(1).to_string()),
+        "sub" => ChartValue::text(number(0).saturating_sub(number(1)).to_string()),
+        "mul" => ChartValue::text(number(0).saturating_mul(number(1)).to_string()),
+        "div" => ChartValue::text(number(0).checked_div(number(1)).unwrap_or(0).to_string()),
+        "mod" => ChartValue::text(number(0).checked_rem(number(1)).unwrap_or(0).to_string()),
+        "max" => ChartValue::text(
             arguments
                 .iter()
-                .filter_map(Value::number)
+                .filter_map(ChartValue::number)
                 .max()
                 .unwrap_or(0)
                 .to_string(),
         ),
-        "min" => Value::text(
+        "min" => ChartValue::text(
             arguments
                 .iter()
-                .filter_map(Value::number)
+                .filter_map(ChartValue::number)
                 .min()
                 .unwrap_or(0)
                 .to_string(),
         ),
         "int" | "int64" | "float64" | "toString" | "print" | "nospace" | "html" | "urlquery" => {
-            Value::Scalar(last().shown())
+            ChartValue::Scalar(last().shown())
         }
         "quote" | "squote" => match last() {
-            Value::Null => Value::Null,
-            value => Value::Scalar(serde_json::Value::from(value.shown()).to_string()),
+            ChartValue::Null => ChartValue::Null,
+            value => ChartValue::Scalar(serde_json::Value::from(value.shown()).to_string()),
         },
-        "upper" => Value::Scalar(last().shown().to_uppercase()),
-        "lower" => Value::Scalar(last().shown().to_lowercase()),
+        "upper" => ChartValue::Scalar(last().shown().to_uppercase()),
+        "lower" => ChartValue::Scalar(last().shown().to_lowercase()),
         "title" | "camelcase" | "snakecase" | "kebabcase" | "untitle" => last(),
-        "trim" => Value::text(last().shown().trim()),
-        "trimAll" => Value::text(text(1).trim_matches(|c| text(0).contains(c))),
-        "trimSuffix" => Value::text(text(1).strip_suffix(&*text(0)).unwrap_or(&text(1))),
-        "trimPrefix" => Value::text(text(1).strip_prefix(&*text(0)).unwrap_or(&text(1))),
-        "trunc" => Value::Scalar(
+        "trim" => ChartValue::text(last().shown().trim()),
+        "trimAll" => ChartValue::text(text(1).trim_matches(|c| text(0).contains(c))),
+        "trimSuffix" => ChartValue::text(text(1).strip_suffix(&*text(0)).unwrap_or(&text(1))),
+        "trimPrefix" => ChartValue::text(text(1).strip_prefix(&*text(0)).unwrap_or(&text(1))),
+        "trunc" => ChartValue::Scalar(
             text(1)
                 .chars()
                 .take(usize::try_from(number(0)).unwrap_or(usize::MAX))
                 .collect::<String>(),
         ),
-        "replace" if !text(0).is_empty() => Value::Scalar(text(2).replace(&text(0), &text(1))),
+        "replace" if !text(0).is_empty() => ChartValue::Scalar(text(2).replace(&text(0), &text(1))),
         "contains" => text(1).contains(&text(0)).into(),
         "hasPrefix" => text(1).starts_with(&text(0)).into(),
         "hasSuffix" => text(1).ends_with(&text(0)).into(),
-        "indent" => Value::Scalar(indented(&text(1), number(0))),
-        "nindent" => Value::Scalar(format!("\n{}", indented(&text(1), number(0)))),
-        "toYaml" | "toYamlPretty" => Value::Scalar(match last() {
-            Value::Null => "null".to_owned(),
+        "indent" => ChartValue::Scalar(indented(&text(1), number(0))),
+        "nindent" => ChartValue::Scalar(format!("\n{}", indented(&text(1), number(0)))),
+        "toYaml" | "toYamlPretty" => ChartValue::Scalar(match last() {
+            ChartValue::Null => "null".to_owned(),
             value => value.yaml(),
         }),
         "fromYaml" | "fromYamlArray" | "fromJson" => {
             let documents = yaml::parse(&last().shown()).ok();
             documents
-                .and_then(|it| it.first().map(Value::from))
+                .and_then(|it| it.first().map(ChartValue::from))
                 .unwrap_or_default()
         }
         "toJson" | "toRawJson" => {
-            Value::Scalar(serde_json::Value::from(last().shown()).to_string())
+            ChartValue::Scalar(serde_json::Value::from(last().shown()).to_string())
         }
-        "printf" => Value::Scalar(printf(&text(0), arguments.get(1..).unwrap_or_default())),
-        "list" | "tuple" => Value::List(arguments),
-        "dict" => Value::Map(
+        "printf" => ChartValue::Scalar(printf(&text(0), arguments.get(1..).unwrap_or_default())),
+        "list" | "tuple" => ChartValue::List(arguments),
+        "dict" => ChartValue::Map(
             arguments
                 .chunks(2)
                 .map(|pair| (pair[0].shown(), pair.get(1).cloned().unwrap_or_default()))
@@ -162,7 +162,7 @@ pub(crate) fn call(
             .iter()
             .skip(1)
             .fold(at(0), |value, key| match &value {
-                Value::List(items) => key
+                ChartValue::List(items) => key
                     .number()
                     .and_then(|at| items.get(usize::try_from(at).ok()?))
                     .cloned()
@@ -171,9 +171,9 @@ pub(crate) fn call(
             }),
         "set" => with(at(0), text(1), at(2)),
         "omit" => match at(0) {
-            Value::Map(entries) => {
-                let names: Vec<String> = arguments.iter().skip(1).map(Value::shown).collect();
-                Value::Map(
+            ChartValue::Map(entries) => {
+                let names: Vec<String> = arguments.iter().skip(1).map(ChartValue::shown).collect();
+                ChartValue::Map(
                     entries
                         .into_iter()
                         .filter(|(name, _)| !names.contains(name))
@@ -183,9 +183,9 @@ pub(crate) fn call(
             other => other,
         },
         "pick" => match at(0) {
-            Value::Map(entries) => {
-                let names: Vec<String> = arguments.iter().skip(1).map(Value::shown).collect();
-                Value::Map(
+            ChartValue::Map(entries) => {
+                let names: Vec<String> = arguments.iter().skip(1).map(ChartValue::shown).collect();
+                ChartValue::Map(
                     entries
                         .into_iter()
                         .filter(|(name, _)| names.contains(name))
@@ -201,54 +201,54 @@ pub(crate) fn call(
             .unwrap_or_default(),
         "deepCopy" | "mustDeepCopy" => last(),
         "keys" => match at(0) {
-            Value::Map(entries) => Value::List(
+            ChartValue::Map(entries) => ChartValue::List(
                 entries
                     .into_iter()
-                    .map(|(name, _)| Value::Scalar(name))
+                    .map(|(name, _)| ChartValue::Scalar(name))
                     .collect(),
             ),
-            _ => Value::Null,
+            _ => ChartValue::Null,
         },
         "values" => match at(0) {
-            Value::Map(entries) => {
-                Value::List(entries.into_iter().map(|(_, value)| value).collect())
+            ChartValue::Map(entries) => {
+                ChartValue::List(entries.into_iter().map(|(_, value)| value).collect())
             }
-            _ => Value::Null,
+            _ => ChartValue::Null,
         },
-        "len" => Value::text(at(0).len().to_string()),
+        "len" => ChartValue::text(at(0).len().to_string()),
         "first" | "mustFirst" => list(at(0)).first().cloned().unwrap_or_default(),
         "last" | "mustLast" => list(at(0)).last().cloned().unwrap_or_default(),
-        "rest" => Value::List(list(at(0)).into_iter().skip(1).collect()),
+        "rest" => ChartValue::List(list(at(0)).into_iter().skip(1).collect()),
         "append" | "mustAppend" => {
             let mut items = list(at(0));
             items.push(at(1));
-            Value::List(items)
+            ChartValue::List(items)
         }
-        "concat" => Value::List(arguments.into_iter().flat_map(list).collect()),
+        "concat" => ChartValue::List(arguments.into_iter().flat_map(list).collect()),
         "uniq" | "sortAlpha" | "compact" | "reverse" => at(0),
         "has" => list(at(1)).iter().any(|it| it.shown() == text(0)).into(),
-        "join" => Value::Scalar(
+        "join" => ChartValue::Scalar(
             list(at(1))
                 .iter()
-                .map(Value::shown)
+                .map(ChartValue::shown)
                 .collect::<Vec<_>>()
                 .join(&text(0)),
         ),
-        "splitList" => Value::List(text(1).split(&*text(0)).map(Value::text).collect()),
-        "until" => Value::List(
+        "splitList" => ChartValue::List(text(1).split(&*text(0)).map(ChartValue::text).collect()),
+        "until" => ChartValue::List(
             (0..number(0).clamp(0, 1_000))
-                .map(|it| Value::text(it.to_string()))
+                .map(|it| ChartValue::text(it.to_string()))
                 .collect(),
         ),
         "kindIs" | "typeIs" => (kind(&at(1)) == text(0)).into(),
-        "kindOf" | "typeOf" => Value::text(kind(&at(0))),
+        "kindOf" | "typeOf" => ChartValue::text(kind(&at(0))),
         "semverCompare" => (!text(0).contains('<')).into(),
         // Without a cluster there is nothing, and neither times nor commands are random or secret.
-        "lookup" => Value::Null,
+        "lookup" => ChartValue::Null,
         "b64enc" | "b64dec" | "sha256sum" | "sha1sum" | "md5sum" | "adler32sum" | "htpasswd"
-        | "derivePassword" => Value::text("x"),
+        | "derivePassword" => ChartValue::text("x"),
         "randAlphaNum" | "randAlpha" | "randNumeric" | "uuidv4" | "now" | "date"
-        | "genPrivateKey" => Value::text("x"),
+        | "genPrivateKey" => ChartValue::text("x"),
         "regexMatch" | "mustRegexMatch" => false.into(),
         "regexReplaceAll" | "mustRegexReplaceAll" => at(1),
         "regexReplaceAllLiteral" => at(1),
@@ -256,53 +256,53 @@ pub(crate) fn call(
     })
 }
 
-fn sum(arguments: &[Value]) -> Value {
-    let numbers = arguments.iter().filter_map(Value::number);
-    Value::text(numbers.fold(0_i64, i64::saturating_add).to_string())
+fn sum(arguments: &[ChartValue]) -> ChartValue {
+    let numbers = arguments.iter().filter_map(ChartValue::number);
+    ChartValue::text(numbers.fold(0_i64, i64::saturating_add).to_string())
 }
 
-fn list(value: Value) -> Vec<Value> {
+fn list(value: ChartValue) -> Vec<ChartValue> {
     match value {
-        Value::List(items) => items,
+        ChartValue::List(items) => items,
         _ => Vec::new(),
     }
 }
 
-fn with(map: Value, key: String, value: Value) -> Value {
+fn with(map: ChartValue, key: String, value: ChartValue) -> ChartValue {
     match map {
-        Value::Map(mut entries) => {
+        ChartValue::Map(mut entries) => {
             entries.retain(|(name, _)| *name != key);
             entries.push((key, value));
-            Value::Map(entries)
+            ChartValue::Map(entries)
         }
         other => other,
     }
 }
 
 /// The first map, with what only the second has.
-fn merged(first: Value, second: Value) -> Value {
+fn merged(first: ChartValue, second: ChartValue) -> ChartValue {
     match (first, second) {
-        (Value::Map(mut entries), Value::Map(others)) => {
+        (ChartValue::Map(mut entries), ChartValue::Map(others)) => {
             for (name, value) in others {
                 match entries.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, held)) => *held = merged(std::mem::take(held), value),
                     None => entries.push((name, value)),
                 }
             }
-            Value::Map(entries)
+            ChartValue::Map(entries)
         }
-        (Value::Null, other) => other,
+        (ChartValue::Null, other) => other,
         (first, _) => first,
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn kind(value: &ChartValue) -> &'static str {
     match value {
-        Value::Null => "invalid",
-        Value::Scalar(text) if matches!(&**text, "true" | "false") => "bool",
-        Value::Scalar(_) => "string",
-        Value::List(_) => "slice",
-        Value::Map(_) => "map",
+        ChartValue::Null => "invalid",
+        ChartValue::Scalar(text) if matches!(&**text, "true" | "false") => "bool",
+        ChartValue::Scalar(_) => "string",
+        ChartValue::List(_) => "slice",
+        ChartValue::Map(_) => "map",
     }
 }
 
@@ -313,7 +313,7 @@ fn indented(text: &str, by: i64) -> String {
 }
 
 /// `%s`, `%d`, `%v` and `%q`, one after the other.
-fn printf(format: &str, arguments: &[Value]) -> String {
+fn printf(format: &str, arguments: &[ChartValue]) -> String {
     let mut out = String::new();
     let mut arguments = arguments.iter();
     let mut chars = format.chars();
@@ -325,10 +325,10 @@ fn printf(format: &str, arguments: &[Value]) -> String {
         match chars.find(|c| !c.is_ascii_digit() && !matches!(c, '-' | '.' | '+')) {
             Some('%') => out.push('%'),
             Some('q') => {
-                let value = arguments.next().map(Value::shown).unwrap_or_default();
+                let value = arguments.next().map(ChartValue::shown).unwrap_or_default();
                 out.push_str(&serde_json::Value::from(value).to_string());
             }
-            Some(_) => out.push_str(&arguments.next().map(Value::shown).unwrap_or_default()),
+            Some(_) => out.push_str(&arguments.next().map(ChartValue::shown).unwrap_or_default()),
             None => {}
         }
     }

@@ -4,11 +4,11 @@
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(String, u32),
-    Action(Vec<Token>, u32),
+    Action(Vec<TemplateToken>, u32),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum TemplateToken {
     /// A name, or a number.
     Word(String),
     Text(String),
@@ -99,20 +99,20 @@ fn end_of(text: &str) -> Option<usize> {
     None
 }
 
-fn tokens(text: &str) -> Option<Vec<Token>> {
+fn tokens(text: &str) -> Option<Vec<TemplateToken>> {
     let mut tokens = Vec::new();
     let mut chars = text.char_indices().peekable();
     while let Some((at, char)) = chars.next() {
         let token = match char {
             char if char.is_whitespace() => continue,
-            '(' => Token::Open,
-            ')' => Token::Close,
-            '|' => Token::Pipe,
-            ',' => Token::Comma,
-            '=' => Token::Assign,
+            '(' => TemplateToken::Open,
+            ')' => TemplateToken::Close,
+            '|' => TemplateToken::Pipe,
+            ',' => TemplateToken::Comma,
+            '=' => TemplateToken::Assign,
             ':' if text[at..].starts_with(":=") => {
                 chars.next();
-                Token::Assign
+                TemplateToken::Assign
             }
             '"' => {
                 let mut value = String::new();
@@ -127,7 +127,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
                         char => value.push(char),
                     }
                 }
-                Token::Text(value)
+                TemplateToken::Text(value)
             }
             '`' => {
                 let mut value = String::new();
@@ -137,7 +137,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
                         char => value.push(char),
                     }
                 }
-                Token::Text(value)
+                TemplateToken::Text(value)
             }
             char => {
                 let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
@@ -150,15 +150,15 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
                         let path = word.trim_start_matches('.');
                         match tokens.last() {
                             // Right behind the bracket, without a blank.
-                            Some(Token::Close) if text[..at].ends_with(')') => {
-                                Token::Path(format!("+.{path}"))
+                            Some(TemplateToken::Close) if text[..at].ends_with(')') => {
+                                TemplateToken::Path(format!("+.{path}"))
                             }
-                            _ => Token::Path(path.to_owned()),
+                            _ => TemplateToken::Path(path.to_owned()),
                         }
                     }
-                    '$' => Token::Variable(word[1..].to_owned()),
-                    '-' | '_' => Token::Word(word),
-                    char if char.is_alphanumeric() => Token::Word(word),
+                    '$' => TemplateToken::Variable(word[1..].to_owned()),
+                    '-' | '_' => TemplateToken::Word(word),
+                    char if char.is_alphanumeric() => TemplateToken::Word(word),
                     _ => return None,
                 }
             }
@@ -170,17 +170,20 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Piece, Token, pieces};
+    use super::{Piece, TemplateToken, pieces};
 
     #[test]
     fn dashes_trim_and_lines_are_counted() {
         let pieces = pieces("a:\n  {{- if .Values.x }}\n  b: 1\n{{- end }}\n").expect("closed");
-        let word = |word: &str| Token::Word(word.to_owned());
+        let word = |word: &str| TemplateToken::Word(word.to_owned());
         assert_eq!(
             pieces,
             [
                 Piece::Text("a:".to_owned(), 1),
-                Piece::Action(vec![word("if"), Token::Path("Values.x".to_owned())], 2),
+                Piece::Action(
+                    vec![word("if"), TemplateToken::Path("Values.x".to_owned())],
+                    2
+                ),
                 Piece::Text("\n  b: 1".to_owned(), 2),
                 Piece::Action(vec![word("end")], 4),
                 Piece::Text("\n".to_owned(), 4),

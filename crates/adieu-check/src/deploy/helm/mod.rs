@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::yaml::{self, Node};
 use crate::finding::Notice;
 use template::{Context, Missing, Part, Template};
-use value::Value;
+use value::ChartValue;
 
 /// What a file is to its chart.
 #[derive(Debug)]
@@ -213,24 +213,24 @@ fn relocate(node: &mut Node, lines: &[u32]) {
 }
 
 /// What templates see: the values, and what Helm knows of the release, as a first installation of it has it.
-fn root(chart: &Chart<'_>) -> Value {
+fn root(chart: &Chart<'_>) -> ChartValue {
     let about = |key: &str| {
         chart
             .about
             .and_then(|about| about.get(key))
-            .map(Value::from)
+            .map(ChartValue::from)
             .unwrap_or_default()
     };
     let values = match chart.values {
-        Some(Ok(values)) => Value::from(values),
-        _ => Value::Map(Vec::new()),
+        Some(Ok(values)) => ChartValue::from(values),
+        _ => ChartValue::Map(Vec::new()),
     };
-    let text = |text: &str| Value::text(text);
-    Value::map(&[
+    let text = |text: &str| ChartValue::text(text);
+    ChartValue::map(&[
         ("Values", values),
         (
             "Release",
-            Value::map(&[
+            ChartValue::map(&[
                 ("Name", text("release-name")),
                 ("Namespace", text("default")),
                 ("Service", text("Helm")),
@@ -241,7 +241,7 @@ fn root(chart: &Chart<'_>) -> Value {
         ),
         (
             "Chart",
-            Value::map(&[
+            ChartValue::map(&[
                 ("Name", about("name")),
                 ("Version", about("version")),
                 ("AppVersion", about("appVersion")),
@@ -250,9 +250,9 @@ fn root(chart: &Chart<'_>) -> Value {
         ),
         (
             "Capabilities",
-            Value::map(&[(
+            ChartValue::map(&[(
                 "KubeVersion",
-                Value::map(&[
+                ChartValue::map(&[
                     ("Version", text("v1.34.0")),
                     ("GitVersion", text("v1.34.0")),
                     ("Major", text("1")),
@@ -262,7 +262,7 @@ fn root(chart: &Chart<'_>) -> Value {
         ),
         (
             "Template",
-            Value::map(&[
+            ChartValue::map(&[
                 ("BasePath", text("templates")),
                 ("Name", text("templates/x.yaml")),
             ]),

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::functions;
-use super::lexer::{self, Piece, Token};
-use super::value::Value;
+use super::lexer::{self, Piece, TemplateToken};
+use super::value::ChartValue;
 
 /// Templates that take in templates are followed this far.
 const DEEPEST: usize = 24;
@@ -24,26 +24,26 @@ pub(crate) enum Part {
         line: u32,
     },
     Show {
-        words: Vec<Token>,
+        words: Vec<TemplateToken>,
         line: u32,
     },
     Set {
         name: String,
-        words: Vec<Token>,
+        words: Vec<TemplateToken>,
     },
     If {
-        ways: Vec<(Vec<Token>, Vec<Part>)>,
+        ways: Vec<(Vec<TemplateToken>, Vec<Part>)>,
         otherwise: Vec<Part>,
     },
     With {
         name: Option<String>,
-        words: Vec<Token>,
+        words: Vec<TemplateToken>,
         parts: Vec<Part>,
         otherwise: Vec<Part>,
     },
     Range {
         names: Vec<String>,
-        words: Vec<Token>,
+        words: Vec<TemplateToken>,
         parts: Vec<Part>,
         otherwise: Vec<Part>,
     },
@@ -60,7 +60,7 @@ pub(crate) struct Template {
 pub(crate) fn parse(text: &str) -> Option<Template> {
     let pieces = lexer::pieces(text)?;
     let mut template = Template::default();
-    let mut reader = Reader {
+    let mut reader = TemplateReader {
         pieces: &pieces,
         at: 0,
         defines: Vec::new(),
@@ -75,7 +75,7 @@ pub(crate) fn parse(text: &str) -> Option<Template> {
     Some(template)
 }
 
-struct Reader<'p> {
+struct TemplateReader<'p> {
     pieces: &'p [Piece],
     at: usize,
     defines: Vec<(String, Vec<Part>)>,
@@ -83,9 +83,9 @@ struct Reader<'p> {
 }
 
 /// What closes a list of parts: `end`, or `else` with what stands behind it.
-type Close = Option<Vec<Token>>;
+type Close = Option<Vec<TemplateToken>>;
 
-impl Reader<'_> {
+impl TemplateReader<'_> {
     fn parts(&mut self) -> Option<(Vec<Part>, Close)> {
         self.depth += 1;
         if self.depth > DEEPEST * 4 {
@@ -107,7 +107,7 @@ impl Reader<'_> {
             let Some(first) = words.first() else { continue };
             let rest = words[1..].to_vec();
             match first {
-                Token::Word(word) => match word.as_str() {
+                TemplateToken::Word(word) => match word.as_str() {
                     "end" | "else" => {
                         self.depth -= 1;
                         return Some((parts, Some(words.clone())));
@@ -136,12 +136,12 @@ impl Reader<'_> {
                     "define" | "block" => {
                         let (inner, close) = self.parts()?;
                         is_end(&close).then_some(())?;
-                        if let Some(Token::Text(name)) = rest.first() {
+                        if let Some(TemplateToken::Text(name)) = rest.first() {
                             self.defines.push((name.clone(), inner));
                         }
                     }
                     "template" => {
-                        let mut call = vec![Token::Word("include".to_owned())];
+                        let mut call = vec![TemplateToken::Word("include".to_owned())];
                         call.extend(rest);
                         parts.push(Part::Show { words: call, line });
                     }
@@ -151,7 +151,9 @@ impl Reader<'_> {
                         line,
                     }),
                 },
-                Token::Variable(name) if matches!(words.get(1), Some(Token::Assign)) => {
+                TemplateToken::Variable(name)
+                    if matches!(words.get(1), Some(TemplateToken::Assign)) =>
+                {
                     parts.push(Part::Set {
                         name: name.clone(),
                         words: words[2..].to_vec(),
@@ -177,7 +179,7 @@ impl Reader<'_> {
         is_end(&close).then_some((inner, otherwise))
     }
 
-    fn condition(&mut self, words: Vec<Token>) -> Option<Part> {
+    fn condition(&mut self, words: Vec<TemplateToken>) -> Option<Part> {
         let mut ways = Vec::new();
         let mut words = words;
         loop {
@@ -191,7 +193,7 @@ impl Reader<'_> {
             }
             let close = close?;
             match close.get(1) {
-                Some(Token::Word(word)) if word == "if" => words = close[2..].to_vec(),
+                Some(TemplateToken::Word(word)) if word == "if" => words = close[2..].to_vec(),
                 _ => {
                     let (otherwise, close) = self.parts()?;
                     return is_end(&close).then_some(Part::If { ways, otherwise });
@@ -202,35 +204,41 @@ impl Reader<'_> {
 }
 
 fn is_end(close: &Close) -> bool {
-    matches!(close.as_deref(), Some([Token::Word(word), ..]) if word == "end")
+    matches!(close.as_deref(), Some([TemplateToken::Word(word), ..]) if word == "end")
 }
 
 /// `$x := pipeline`
-fn assigned(words: Vec<Token>) -> (Option<String>, Vec<Token>) {
+fn assigned(words: Vec<TemplateToken>) -> (Option<String>, Vec<TemplateToken>) {
     match words.as_slice() {
-        [Token::Variable(name), Token::Assign, rest @ ..] => (Some(name.clone()), rest.to_vec()),
+        [
+            TemplateToken::Variable(name),
+            TemplateToken::Assign,
+            rest @ ..,
+        ] => (Some(name.clone()), rest.to_vec()),
         _ => (None, words),
     }
 }
 
 /// `$key, $value := pipeline`
-fn ranged(words: Vec<Token>) -> (Vec<String>, Vec<Token>) {
+fn ranged(words: Vec<TemplateToken>) -> (Vec<String>, Vec<TemplateToken>) {
     match words.as_slice() {
         [
-            Token::Variable(a),
-            Token::Comma,
-            Token::Variable(b),
-            Token::Assign,
+            TemplateToken::Variable(a),
+            TemplateToken::Comma,
+            TemplateToken::Variable(b),
+            TemplateToken::Assign,
             rest @ ..,
         ] => (vec![a.clone(), b.clone()], rest.to_vec()),
-        [Token::Variable(a), Token::Assign, rest @ ..] => (vec![a.clone()], rest.to_vec()),
+        [TemplateToken::Variable(a), TemplateToken::Assign, rest @ ..] => {
+            (vec![a.clone()], rest.to_vec())
+        }
         _ => (Vec::new(), words),
     }
 }
 
 /// What a template is rendered with.
 pub(crate) struct Context<'c> {
-    pub(crate) root: &'c Value,
+    pub(crate) root: &'c ChartValue,
     pub(crate) defines: &'c FxHashMap<&'c str, &'c [Part]>,
 }
 
@@ -281,13 +289,13 @@ pub(crate) fn render(parts: &[Part], context: &Context<'_>) -> Result<Rendered, 
 /// A template that is being rendered.
 pub(crate) struct Run<'c> {
     pub(crate) context: &'c Context<'c>,
-    variables: Vec<(String, Value)>,
+    variables: Vec<(String, ChartValue)>,
     depth: usize,
     steps: usize,
 }
 
 impl Run<'_> {
-    fn all(&mut self, parts: &[Part], dot: &Value, out: &mut Rendered) -> Result<(), Missing> {
+    fn all(&mut self, parts: &[Part], dot: &ChartValue, out: &mut Rendered) -> Result<(), Missing> {
         let outer = self.variables.len();
         for part in parts {
             self.part(part, dot, out)?;
@@ -304,7 +312,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn part(&mut self, part: &Part, dot: &Value, out: &mut Rendered) -> Result<(), Missing> {
+    fn part(&mut self, part: &Part, dot: &ChartValue, out: &mut Rendered) -> Result<(), Missing> {
         self.step(out)?;
         match part {
             Part::Text { text, line } => out.push(text, *line, true),
@@ -368,7 +376,8 @@ impl Run<'_> {
                     match names.as_slice() {
                         [one] => self.variables.push((one.clone(), value.clone())),
                         [first, second] => {
-                            self.variables.push((first.clone(), Value::Scalar(key)));
+                            self.variables
+                                .push((first.clone(), ChartValue::Scalar(key)));
                             self.variables.push((second.clone(), value.clone()));
                         }
                         _ => {}
@@ -382,7 +391,7 @@ impl Run<'_> {
     }
 
     /// The text of a template that is defined somewhere.
-    pub(crate) fn include(&mut self, name: &str, dot: &Value) -> Result<String, Missing> {
+    pub(crate) fn include(&mut self, name: &str, dot: &ChartValue) -> Result<String, Missing> {
         let Some(parts) = self.context.defines.get(name).copied() else {
             return Err(format!("the template `{name}`, which is in no file"));
         };
@@ -390,12 +399,12 @@ impl Run<'_> {
     }
 
     /// What a text of the values becomes as a template.
-    pub(crate) fn as_template(&mut self, text: &str, dot: &Value) -> Result<String, Missing> {
+    pub(crate) fn as_template(&mut self, text: &str, dot: &ChartValue) -> Result<String, Missing> {
         let template = parse(text).ok_or("a template in the values that can be read")?;
         self.inside(&template.parts, dot)
     }
 
-    fn inside(&mut self, parts: &[Part], dot: &Value) -> Result<String, Missing> {
+    fn inside(&mut self, parts: &[Part], dot: &ChartValue) -> Result<String, Missing> {
         if self.depth >= DEEPEST {
             return Err("templates that end".to_owned());
         }
@@ -409,8 +418,12 @@ impl Run<'_> {
     }
 
     /// `a | b | c "x"`
-    fn pipeline(&mut self, words: &[Token], dot: &Value) -> Result<Value, Missing> {
-        let mut piped: Option<Value> = None;
+    fn pipeline(
+        &mut self,
+        words: &[TemplateToken],
+        dot: &ChartValue,
+    ) -> Result<ChartValue, Missing> {
+        let mut piped: Option<ChartValue> = None;
         for command in split(words) {
             piped = Some(self.command(command, piped, dot)?);
         }
@@ -419,18 +432,18 @@ impl Run<'_> {
 
     fn command(
         &mut self,
-        words: &[Token],
-        piped: Option<Value>,
-        dot: &Value,
-    ) -> Result<Value, Missing> {
-        if let Some(Token::Word(name)) = words.first()
+        words: &[TemplateToken],
+        piped: Option<ChartValue>,
+        dot: &ChartValue,
+    ) -> Result<ChartValue, Missing> {
+        if let Some(TemplateToken::Word(name)) = words.first()
             && !matches!(name.as_str(), "true" | "false" | "nil")
         {
             let mut arguments = self.operands(&words[1..], dot)?;
             arguments.extend(piped);
             return functions::call(self, name, arguments, dot);
         }
-        if let Some(Token::Path(path)) = words.first()
+        if let Some(TemplateToken::Path(path)) = words.first()
             && words.len() > 1
         {
             // A method: `.Capabilities.APIVersions.Has "x"`, `.Files.Get "x"`.
@@ -441,15 +454,19 @@ impl Run<'_> {
     }
 
     /// Values one beside the other.
-    fn operands(&mut self, words: &[Token], dot: &Value) -> Result<Vec<Value>, Missing> {
+    fn operands(
+        &mut self,
+        words: &[TemplateToken],
+        dot: &ChartValue,
+    ) -> Result<Vec<ChartValue>, Missing> {
         let mut values = Vec::new();
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
             let value = match word {
-                Token::Text(text) => Value::Scalar(text.clone()),
-                Token::Path(path) => walk(dot, path),
-                Token::Variable(path) => {
+                TemplateToken::Text(text) => ChartValue::Scalar(text.clone()),
+                TemplateToken::Path(path) => walk(dot, path),
+                TemplateToken::Variable(path) => {
                     let (name, rest) = path.split_once('.').unwrap_or((path, ""));
                     let held = match name {
                         "" => Some(self.context.root),
@@ -460,31 +477,34 @@ impl Run<'_> {
                             .find(|(known, _)| known == name)
                             .map(|(_, value)| value),
                     };
-                    walk(held.unwrap_or(&Value::Null), rest)
+                    walk(held.unwrap_or(&ChartValue::Null), rest)
                 }
-                Token::Word(word) => match word.as_str() {
-                    "nil" => Value::Null,
-                    "true" | "false" => Value::Scalar(word.clone()),
+                TemplateToken::Word(word) => match word.as_str() {
+                    "nil" => ChartValue::Null,
+                    "true" | "false" => ChartValue::Scalar(word.clone()),
                     word if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
-                        Value::Scalar(word.to_owned())
+                        ChartValue::Scalar(word.to_owned())
                     }
                     // A function without arguments.
                     name => functions::call(self, name, Vec::new(), dot)?,
                 },
-                Token::Open => {
+                TemplateToken::Open => {
                     let end = closing(words, at).ok_or("brackets that close")?;
                     let value = self.pipeline(&words[at..end], dot)?;
                     at = end + 1;
                     match words.get(at) {
                         // `(index .x 0).name`
-                        Some(Token::Path(path)) if path.starts_with('+') => {
+                        Some(TemplateToken::Path(path)) if path.starts_with('+') => {
                             at += 1;
                             walk(&value, &path[1..])
                         }
                         _ => value,
                     }
                 }
-                Token::Close | Token::Pipe | Token::Comma | Token::Assign => {
+                TemplateToken::Close
+                | TemplateToken::Pipe
+                | TemplateToken::Comma
+                | TemplateToken::Assign => {
                     return Err("another grammar".to_owned());
                 }
             };
@@ -494,24 +514,24 @@ impl Run<'_> {
     }
 }
 
-fn items(value: Value) -> Vec<(String, Value)> {
+fn items(value: ChartValue) -> Vec<(String, ChartValue)> {
     match value {
-        Value::List(items) => items
+        ChartValue::List(items) => items
             .into_iter()
             .enumerate()
             .map(|(at, item)| (at.to_string(), item))
             .collect(),
-        Value::Map(entries) => {
+        ChartValue::Map(entries) => {
             let mut entries = entries;
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             entries
         }
-        Value::Null | Value::Scalar(_) => Vec::new(),
+        ChartValue::Null | ChartValue::Scalar(_) => Vec::new(),
     }
 }
 
 /// The value at the end of `a.b.c`.
-fn walk(value: &Value, path: &str) -> Value {
+fn walk(value: &ChartValue, path: &str) -> ChartValue {
     let mut keys = path.split('.').filter(|key| !key.is_empty());
     keys.try_fold(value, |value, key| value.get(key))
         .cloned()
@@ -519,14 +539,14 @@ fn walk(value: &Value, path: &str) -> Value {
 }
 
 /// The commands of a pipeline, by the bars outside of brackets.
-fn split(words: &[Token]) -> Vec<&[Token]> {
+fn split(words: &[TemplateToken]) -> Vec<&[TemplateToken]> {
     let mut commands = Vec::new();
     let (mut start, mut open) = (0, 0_usize);
     for (at, word) in words.iter().enumerate() {
         match word {
-            Token::Open => open += 1,
-            Token::Close => open = open.saturating_sub(1),
-            Token::Pipe if open == 0 => {
+            TemplateToken::Open => open += 1,
+            TemplateToken::Close => open = open.saturating_sub(1),
+            TemplateToken::Pipe if open == 0 => {
                 commands.push(&words[start..at]);
                 start = at + 1;
             }
@@ -538,12 +558,12 @@ fn split(words: &[Token]) -> Vec<&[Token]> {
 }
 
 /// Where the bracket closes that was opened before `from`.
-fn closing(words: &[Token], from: usize) -> Option<usize> {
+fn closing(words: &[TemplateToken], from: usize) -> Option<usize> {
     let mut open = 1;
     for (at, word) in words.iter().enumerate().skip(from) {
         match word {
-            Token::Open => open += 1,
-            Token::Close => {
+            TemplateToken::Open => open += 1,
+            TemplateToken::Close => {
                 open -= 1;
                 if open == 0 {
                     return Some(at);

@@ -4,27 +4,29 @@ use super::super::yaml::{self, Node};
 
 /// A value. Scalars stay as they are written: what is true, and what is a number, is asked of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Value {
+pub(crate) enum ChartValue {
     #[default]
     Null,
     Scalar(String),
-    List(Vec<Value>),
-    Map(Vec<(String, Value)>),
+    List(Vec<ChartValue>),
+    Map(Vec<(String, ChartValue)>),
 }
 
-impl From<&Node> for Value {
-    fn from(node: &Node) -> Value {
+impl From<&Node> for ChartValue {
+    fn from(node: &Node) -> ChartValue {
         match &node.value {
-            yaml::Value::Scalar(text) if matches!(&**text, "null" | "~") => Value::Null,
-            yaml::Value::Scalar(text) => Value::Scalar(text.clone()),
-            yaml::Value::List(items) => Value::List(items.iter().map(Value::from).collect()),
-            yaml::Value::Map(entries) => Value::Map(
+            yaml::Value::Scalar(text) if matches!(&**text, "null" | "~") => ChartValue::Null,
+            yaml::Value::Scalar(text) => ChartValue::Scalar(text.clone()),
+            yaml::Value::List(items) => {
+                ChartValue::List(items.iter().map(ChartValue::from).collect())
+            }
+            yaml::Value::Map(entries) => ChartValue::Map(
                 entries
                     .iter()
                     .map(|(key, value)| {
                         (
                             key.text().unwrap_or_default().to_owned(),
-                            Value::from(value),
+                            ChartValue::from(value),
                         )
                     })
                     .collect(),
@@ -33,29 +35,29 @@ impl From<&Node> for Value {
     }
 }
 
-impl From<bool> for Value {
-    fn from(value: bool) -> Value {
-        Value::Scalar(value.to_string())
+impl From<bool> for ChartValue {
+    fn from(value: bool) -> ChartValue {
+        ChartValue::Scalar(value.to_string())
     }
 }
 
-impl Value {
-    pub(crate) fn text(text: impl Into<String>) -> Value {
-        Value::Scalar(text.into())
+impl ChartValue {
+    pub(crate) fn text(text: impl Into<String>) -> ChartValue {
+        ChartValue::Scalar(text.into())
     }
 
-    pub(crate) fn map(entries: &[(&str, Value)]) -> Value {
+    pub(crate) fn map(entries: &[(&str, ChartValue)]) -> ChartValue {
         let entries = entries.iter();
-        Value::Map(
+        ChartValue::Map(
             entries
                 .map(|(key, value)| ((*key).to_owned(), value.clone()))
                 .collect(),
         )
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, key: &str) -> Option<&ChartValue> {
         match self {
-            Value::Map(entries) => entries
+            ChartValue::Map(entries) => entries
                 .iter()
                 .find(|(name, _)| name == key)
                 .map(|(_, value)| value),
@@ -66,35 +68,35 @@ impl Value {
     /// As a condition takes it.
     pub(crate) fn holds(&self) -> bool {
         match self {
-            Value::Null => false,
-            Value::Scalar(text) => !matches!(&**text, "" | "false" | "0"),
-            Value::List(items) => !items.is_empty(),
-            Value::Map(entries) => !entries.is_empty(),
+            ChartValue::Null => false,
+            ChartValue::Scalar(text) => !matches!(&**text, "" | "false" | "0"),
+            ChartValue::List(items) => !items.is_empty(),
+            ChartValue::Map(entries) => !entries.is_empty(),
         }
     }
 
     /// As it is printed.
     pub(crate) fn shown(&self) -> String {
         match self {
-            Value::Null => String::new(),
-            Value::Scalar(text) => text.clone(),
-            Value::List(_) | Value::Map(_) => self.yaml(),
+            ChartValue::Null => String::new(),
+            ChartValue::Scalar(text) => text.clone(),
+            ChartValue::List(_) | ChartValue::Map(_) => self.yaml(),
         }
     }
 
     pub(crate) fn number(&self) -> Option<i64> {
         match self {
-            Value::Scalar(text) => text.trim().parse().ok(),
+            ChartValue::Scalar(text) => text.trim().parse().ok(),
             _ => None,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Value::Null => 0,
-            Value::Scalar(text) => text.len(),
-            Value::List(items) => items.len(),
-            Value::Map(entries) => entries.len(),
+            ChartValue::Null => 0,
+            ChartValue::Scalar(text) => text.len(),
+            ChartValue::List(items) => items.len(),
+            ChartValue::Map(entries) => entries.len(),
         }
     }
 
@@ -108,14 +110,14 @@ impl Value {
     fn write_yaml(&self, indent: usize, out: &mut String) {
         let pad = " ".repeat(indent);
         match self {
-            Value::Null => out.push_str("null\n"),
-            Value::Scalar(text) => {
+            ChartValue::Null => out.push_str("null\n"),
+            ChartValue::Scalar(text) => {
                 out.push_str(&scalar(text));
                 out.push('\n');
             }
-            Value::List(items) if items.is_empty() => out.push_str("[]\n"),
-            Value::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
-            Value::List(items) => {
+            ChartValue::List(items) if items.is_empty() => out.push_str("[]\n"),
+            ChartValue::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
+            ChartValue::List(items) => {
                 for item in items {
                     let mut inner = String::new();
                     item.write_yaml(indent + 2, &mut inner);
@@ -125,13 +127,13 @@ impl Value {
                     out.push_str(inner.trim_start_matches(' '));
                 }
             }
-            Value::Map(entries) => {
+            ChartValue::Map(entries) => {
                 for (key, value) in entries {
                     out.push_str(&pad);
                     out.push_str(&scalar(key));
                     out.push(':');
-                    let is_block =
-                        matches!(value, Value::List(_) | Value::Map(_)) && value.len() > 0;
+                    let is_block = matches!(value, ChartValue::List(_) | ChartValue::Map(_))
+                        && value.len() > 0;
                     out.push(if is_block { '\n' } else { ' ' });
                     value.write_yaml(if is_block { indent + 2 } else { 0 }, out);
                 }
@@ -156,20 +158,20 @@ fn scalar(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Value;
+    use super::ChartValue;
 
     #[test]
     fn values_are_printed_as_yaml() {
-        let value = Value::map(&[
+        let value = ChartValue::map(&[
             (
                 "a",
-                Value::List(vec![Value::map(&[
-                    ("x", Value::text("1")),
-                    ("y", Value::text("b: c")),
+                ChartValue::List(vec![ChartValue::map(&[
+                    ("x", ChartValue::text("1")),
+                    ("y", ChartValue::text("b: c")),
                 ])]),
             ),
-            ("e", Value::Map(Vec::new())),
-            ("m", Value::map(&[("k", Value::Null)])),
+            ("e", ChartValue::Map(Vec::new())),
+            ("m", ChartValue::map(&[("k", ChartValue::Null)])),
         ]);
         assert_eq!(
             value.yaml(),
