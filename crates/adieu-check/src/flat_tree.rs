@@ -46,12 +46,12 @@ impl Grammar {
 #[derive(Debug)]
 pub(crate) struct FlatTree<'t> {
     text: &'t str,
-    entries: Vec<Entry>,
+    entries: Vec<TreeEntry>,
     visits_left: Cell<u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TreeEntry {
     kind: &'static str,
     field: Option<&'static str>,
     bytes: Range<u32>,
@@ -62,12 +62,12 @@ struct Entry {
 
 /// A node of the tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Node<'t> {
+pub(crate) struct FlatNode<'t> {
     tree: &'t FlatTree<'t>,
     at: usize,
 }
 
-impl PartialEq for Node<'_> {
+impl PartialEq for FlatNode<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
@@ -112,19 +112,19 @@ impl<'t> FlatTree<'t> {
     }
 
     /// The node of the whole file.
-    pub(crate) fn root(&'t self) -> Node<'t> {
-        Node { tree: self, at: 0 }
+    pub(crate) fn root(&'t self) -> FlatNode<'t> {
+        FlatNode { tree: self, at: 0 }
     }
 }
 
 /// Named nodes, parents before children.
-fn flatten(cursor: &mut TreeCursor<'_>, language: &'static Language, entries: &mut Vec<Entry>) {
+fn flatten(cursor: &mut TreeCursor<'_>, language: &'static Language, entries: &mut Vec<TreeEntry>) {
     let mut open: Vec<usize> = Vec::new();
     loop {
         let node = cursor.node();
         let is_kept = node.is_named() || open.is_empty();
         if is_kept {
-            entries.push(Entry {
+            entries.push(TreeEntry {
                 kind: language.node_kind_for_id(node.kind_id()).unwrap_or("ERROR"),
                 field: cursor
                     .field_id()
@@ -148,13 +148,13 @@ fn flatten(cursor: &mut TreeCursor<'_>, language: &'static Language, entries: &m
     }
 }
 
-impl<'t> Node<'t> {
-    fn entry(self) -> &'t Entry {
+impl<'t> FlatNode<'t> {
+    fn entry(self) -> &'t TreeEntry {
         &self.tree.entries[self.at]
     }
 
-    fn at(self, at: usize) -> Node<'t> {
-        Node { at, ..self }
+    fn at(self, at: usize) -> FlatNode<'t> {
+        FlatNode { at, ..self }
     }
 
     /// The name of the node in the grammar.
@@ -187,17 +187,17 @@ impl<'t> Node<'t> {
     }
 
     /// The node above it.
-    pub(crate) fn parent(self) -> Option<Node<'t>> {
+    pub(crate) fn parent(self) -> Option<FlatNode<'t>> {
         (self.at > 0).then(|| self.at(self.entry().parent as usize))
     }
 
     /// The nodes above it, from the nearest on.
-    pub(crate) fn ancestors(self) -> impl Iterator<Item = Node<'t>> {
+    pub(crate) fn ancestors(self) -> impl Iterator<Item = FlatNode<'t>> {
         std::iter::successors(self.parent(), |node| node.parent())
     }
 
     /// The nodes right below it.
-    pub(crate) fn children(self) -> impl Iterator<Item = Node<'t>> {
+    pub(crate) fn children(self) -> impl Iterator<Item = FlatNode<'t>> {
         let end = self.entry().end as usize;
         let first = Some(self.at + 1).filter(|at| *at < end);
         std::iter::successors(first, move |at| {
@@ -208,25 +208,25 @@ impl<'t> Node<'t> {
     }
 
     /// The child in this role.
-    pub(crate) fn child(self, field: &str) -> Option<Node<'t>> {
+    pub(crate) fn child(self, field: &str) -> Option<FlatNode<'t>> {
         self.children()
             .find(|child| child.entry().field == Some(field))
     }
 
     /// The only child, or the first of several.
-    pub(crate) fn first(self) -> Option<Node<'t>> {
+    pub(crate) fn first(self) -> Option<FlatNode<'t>> {
         self.children().next()
     }
 
     /// All nodes below it, in the order of the text.
-    pub(crate) fn below(self) -> impl Iterator<Item = Node<'t>> {
+    pub(crate) fn below(self) -> impl Iterator<Item = FlatNode<'t>> {
         (self.at + 1..self.entry().end as usize)
             .take_while(move |_| self.tree.visit())
             .map(move |at| self.at(at))
     }
 
     /// Whether the other one is below it, or is the same.
-    pub(crate) fn holds(self, other: Node<'t>) -> bool {
+    pub(crate) fn holds(self, other: FlatNode<'t>) -> bool {
         (self.at..self.entry().end as usize).contains(&other.at)
     }
 }

@@ -41,7 +41,7 @@ mod tree;
 mod walk;
 
 pub use baseline::{Baseline, BaselineError, BaselineFile};
-pub use budget::{Bound, Budget, Node, Origin, Patience, Shape, Verdict};
+pub use budget::{Bound, Budget, BudgetNode, Origin, Patience, Shape, Verdict};
 pub use check::{Given, Outcome, Request, check};
 pub use config::{Config, ConfigError};
 pub use finding::{Finding, Notice, Place, Step};

@@ -3,11 +3,12 @@
 use super::Budget;
 use super::bound::Bound;
 use super::calls;
-use super::servers::{Server, ServerStep, Unit, servers};
-use super::tree::{Node, Origin, Shape};
+use super::servers::{KnownServer, ServerStep, Unit, servers};
+use super::tree::{BudgetNode, Origin, Shape};
 use super::verdict::after;
 use crate::callgraph::{
-    CodeServer, Entity, FileSummary, FnFlags, Hook, Length, Linker, Moment, Step, Timed, after_run,
+    CodeServer, Entity, FileSummary, FnFlags, Hook, Length, Linker, Moment, StopStep, Timed,
+    after_run,
 };
 use crate::config::Config;
 use crate::deploy::{Launch, Programs, Start, command, said_at};
@@ -123,10 +124,10 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    fn stop(&mut self, launch: &Launch) -> Option<Node> {
+    fn stop(&mut self, launch: &Launch) -> Option<BudgetNode> {
         let start = &launch.start;
         if let Some(seconds) = self.config.grace_seconds {
-            let mut node = Node::new(
+            let mut node = BudgetNode::new(
                 "the program",
                 self.settings_origin(),
                 Shape::Takes(Bound::seconds(seconds)),
@@ -146,7 +147,7 @@ impl<'a> Assembler<'a> {
             },
             None => said_at(start.at.clone().unwrap_or_else(|| launch.at.clone())),
         };
-        let mut node = Node::new(
+        let mut node = BudgetNode::new(
             "the program, as long as its own timeout",
             origin,
             Shape::Takes(Bound::seconds(own.seconds)),
@@ -232,9 +233,9 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    fn of_server(&mut self, program: Program<'a>, start: &Start) -> Node {
+    fn of_server(&mut self, program: Program<'a>, start: &Start) -> BudgetNode {
         let Some(server) = servers().get(program.server) else {
-            return Node::new(program.server, Origin::Parts, Shape::Series(Vec::new()));
+            return BudgetNode::new(program.server, Origin::Parts, Shape::Series(Vec::new()));
         };
         self.calls = 0;
         let mut parts = Vec::new();
@@ -252,7 +253,7 @@ impl<'a> Assembler<'a> {
                 parts.push(self.with_setting(step, server, program, start));
             } else {
                 let bound = step.default_bound(program.platform).unwrap_or_default();
-                parts.push(Node::new(
+                parts.push(BudgetNode::new(
                     &*step.what,
                     default_of(server),
                     Shape::Takes(bound),
@@ -264,11 +265,11 @@ impl<'a> Assembler<'a> {
                 parts.push(handler);
             }
         }
-        Node::new(program.server, Origin::Parts, Shape::Series(parts))
+        BudgetNode::new(program.server, Origin::Parts, Shape::Series(parts))
     }
 
     /// A request handler that is not a coroutine: it runs in a thread, and nothing can cancel it.
-    fn thread_handler(&self, start: &Start) -> Option<Node> {
+    fn thread_handler(&self, start: &Start) -> Option<BudgetNode> {
         self.product(start).find_map(|summary| {
             let is_pooled = |it: &crate::callgraph::Function| {
                 it.flags.has(FnFlags::IN_THREAD) && it.flags.has(FnFlags::HANDLER)
@@ -288,7 +289,7 @@ impl<'a> Assembler<'a> {
                 "`{}`, which runs in a thread, and others like it",
                 handler.name
             );
-            Some(Node::new(what, origin, Shape::Takes(Bound::UNCLEAR)))
+            Some(BudgetNode::new(what, origin, Shape::Takes(Bound::UNCLEAR)))
         })
     }
 
@@ -296,10 +297,10 @@ impl<'a> Assembler<'a> {
     fn with_setting(
         &self,
         step: &ServerStep,
-        server: &Server,
+        server: &KnownServer,
         program: Program<'a>,
         start: &Start,
-    ) -> Node {
+    ) -> BudgetNode {
         let (bound, origin) = self.setting(server, program, start).unwrap_or_else(|| {
             let bound = step.default_bound(program.platform).unwrap_or_default();
             (bound, default_of(server))
@@ -316,7 +317,7 @@ impl<'a> Assembler<'a> {
             },
             (origin, ..) => origin,
         };
-        let mut node = Node::new(&*step.what, origin, Shape::Takes(bound));
+        let mut node = BudgetNode::new(&*step.what, origin, Shape::Takes(bound));
         let name = match (program.place, &server.flag) {
             (None, Some(flag)) => flag,
             _ => &server.setting,
@@ -327,7 +328,7 @@ impl<'a> Assembler<'a> {
 
     fn setting(
         &self,
-        server: &Server,
+        server: &KnownServer,
         program: Program<'a>,
         start: &Start,
     ) -> Option<(Bound, Origin)> {
@@ -369,7 +370,7 @@ impl<'a> Assembler<'a> {
 
     /// The functions that a program has its server call at a moment: those of the file that is started, or of all files
     /// where that one has none.
-    fn hooks(&mut self, moment: Moment, program: Program<'a>, start: &Start) -> Vec<Node> {
+    fn hooks(&mut self, moment: Moment, program: Program<'a>, start: &Start) -> Vec<BudgetNode> {
         let of = |summary: &'a FileSummary| -> Vec<(&'a FileSummary, &'a Hook)> {
             let hooks = summary.facts.hooks.iter();
             hooks
@@ -388,7 +389,7 @@ impl<'a> Assembler<'a> {
             .collect()
     }
 
-    fn hook(&mut self, summary: &'a FileSummary, hook: &Hook) -> Option<Node> {
+    fn hook(&mut self, summary: &'a FileSummary, hook: &Hook) -> Option<BudgetNode> {
         let Entity::Function(number) = self.linker.resolve(&hook.path) else {
             // A function of a library, or one that cannot be followed.
             let origin = Origin::Assumed {
@@ -396,7 +397,7 @@ impl<'a> Assembler<'a> {
                 path: summary.path.clone(),
                 place: hook.place,
             };
-            return Some(Node::new(
+            return Some(BudgetNode::new(
                 "a function that cannot be followed",
                 origin,
                 Shape::Takes(Bound::UNCLEAR),
@@ -415,7 +416,7 @@ impl<'a> Assembler<'a> {
             path: file.path.clone(),
             place: timed.place,
         };
-        Some(Node::new(
+        Some(BudgetNode::new(
             format!("`{}`", function.name),
             origin,
             Shape::Series(parts),
@@ -434,20 +435,20 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    fn nodes(&mut self, file: &'a FileSummary, steps: &[Step]) -> Vec<Node> {
+    fn nodes(&mut self, file: &'a FileSummary, steps: &[StopStep]) -> Vec<BudgetNode> {
         steps
             .iter()
             .filter_map(|step| self.node(file, step))
             .collect()
     }
 
-    fn node(&mut self, file: &'a FileSummary, step: &Step) -> Option<Node> {
+    fn node(&mut self, file: &'a FileSummary, step: &StopStep) -> Option<BudgetNode> {
         let said = |place: &Place| Origin::Said {
             path: file.path.clone(),
             place: *place,
         };
         match step {
-            Step::Takes {
+            StopStep::Takes {
                 length,
                 what,
                 place,
@@ -456,13 +457,13 @@ impl<'a> Assembler<'a> {
                     Length::Unclear => ends_by_itself(file, *place),
                     _ => said(place),
                 };
-                Some(Node::new(
+                Some(BudgetNode::new(
                     &**what,
                     origin,
                     Shape::Takes(calls::bound(*length)),
                 ))
             }
-            Step::Within {
+            StopStep::Within {
                 limit,
                 what,
                 place,
@@ -470,9 +471,9 @@ impl<'a> Assembler<'a> {
             } => {
                 let parts = self.nodes(file, inner);
                 let shape = Shape::Within(calls::bound(*limit), parts);
-                Some(Node::new(format!("`{what}`"), said(place), shape))
+                Some(BudgetNode::new(format!("`{what}`"), said(place), shape))
             }
-            Step::Times {
+            StopStep::Times {
                 count,
                 is_limited,
                 what,
@@ -492,13 +493,13 @@ impl<'a> Assembler<'a> {
                     Some(count) => format!("{count} times: {what}"),
                     None => format!("as long as `{what}`"),
                 };
-                Some(Node::new(what, said(place), shape))
+                Some(BudgetNode::new(what, said(place), shape))
             }
-            Step::OneOf(ways) => {
-                let ways: Vec<Node> = ways
+            StopStep::OneOf(ways) => {
+                let ways: Vec<BudgetNode> = ways
                     .iter()
                     .map(|way| {
-                        Node::new(
+                        BudgetNode::new(
                             "one way",
                             Origin::Parts,
                             Shape::Series(self.nodes(file, way)),
@@ -508,11 +509,11 @@ impl<'a> Assembler<'a> {
                     .collect();
                 longest("one of several ways", ways)
             }
-            Step::Together { parts, .. } => {
-                let parts: Vec<Node> = parts
+            StopStep::Together { parts, .. } => {
+                let parts: Vec<BudgetNode> = parts
                     .iter()
                     .map(|part| {
-                        Node::new(
+                        BudgetNode::new(
                             "at once",
                             Origin::Parts,
                             Shape::Series(self.nodes(file, part)),
@@ -522,14 +523,14 @@ impl<'a> Assembler<'a> {
                     .collect();
                 longest("all of these at once", parts)
             }
-            Step::Calls {
+            StopStep::Calls {
                 path,
                 what,
                 limits,
                 awaited,
                 place,
             } => self.call(file, (path, what), limits, (*awaited, *place)),
-            Step::Runs => None,
+            StopStep::Runs => None,
         }
     }
 
@@ -539,10 +540,10 @@ impl<'a> Assembler<'a> {
         (path, what): (&str, &str),
         limits: &[(Option<Box<str>>, Length)],
         (awaited, place): (bool, Place),
-    ) -> Option<Node> {
+    ) -> Option<BudgetNode> {
         let assumed = |what: String| {
             let origin = ends_by_itself(file, place);
-            Some(Node::new(what, origin, Shape::Takes(Bound::UNCLEAR)))
+            Some(BudgetNode::new(what, origin, Shape::Takes(Bound::UNCLEAR)))
         };
         let waits = || format!("`{}{what}`", if awaited { "await " } else { "" });
         match self.linker.resolve(path) {
@@ -567,7 +568,7 @@ impl<'a> Assembler<'a> {
                     place,
                 };
                 (!parts.is_empty()).then(|| {
-                    Node::new(format!("`{}`", function.name), origin, Shape::Series(parts))
+                    BudgetNode::new(format!("`{}`", function.name), origin, Shape::Series(parts))
                 })
             }
             Entity::External(outside) => match calls::known(&outside, limits) {
@@ -577,7 +578,7 @@ impl<'a> Assembler<'a> {
                         path: file.path.clone(),
                         place,
                     };
-                    let mut node = Node::new(waits(), origin, Shape::Takes(known.bound));
+                    let mut node = BudgetNode::new(waits(), origin, Shape::Takes(known.bound));
                     node.detail = Some(known.waits_for);
                     Some(node)
                 }
@@ -591,18 +592,25 @@ impl<'a> Assembler<'a> {
 }
 
 /// A step that is as long as the hooks inside it, or cut off.
-fn with_hooks(step: &ServerStep, server: &Server, hooks: Vec<Node>, program: Program<'_>) -> Node {
+fn with_hooks(
+    step: &ServerStep,
+    server: &KnownServer,
+    hooks: Vec<BudgetNode>,
+    program: Program<'_>,
+) -> BudgetNode {
     match step.default_bound(program.platform) {
-        Some(limit) => Node::new(&*step.what, default_of(server), Shape::Within(limit, hooks)),
-        None => Node::new(&*step.what, Origin::Parts, Shape::Series(hooks)),
+        Some(limit) => {
+            BudgetNode::new(&*step.what, default_of(server), Shape::Within(limit, hooks))
+        }
+        None => BudgetNode::new(&*step.what, Origin::Parts, Shape::Series(hooks)),
     }
 }
 
-fn longest(what: &str, mut parts: Vec<Node>) -> Option<Node> {
+fn longest(what: &str, mut parts: Vec<BudgetNode>) -> Option<BudgetNode> {
     match parts.len() {
         0 => None,
         1 => parts.pop(),
-        _ => Some(Node::new(what, Origin::Parts, Shape::Longest(parts))),
+        _ => Some(BudgetNode::new(what, Origin::Parts, Shape::Longest(parts))),
     }
 }
 
@@ -614,7 +622,7 @@ fn ends_by_itself(file: &FileSummary, place: Place) -> Origin {
     }
 }
 
-fn default_of(server: &Server) -> Origin {
+fn default_of(server: &KnownServer) -> Origin {
     Origin::Default {
         of: server.seen.clone(),
         at: None,

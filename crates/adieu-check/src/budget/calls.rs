@@ -9,7 +9,7 @@ const TABLE: &str = include_str!("calls.txt");
 
 /// One line of the table.
 #[derive(Debug)]
-struct Line {
+struct CallLine {
     /// The argument that limits the call, by name and position.
     limit: Option<(&'static str, usize)>,
     default: Bound,
@@ -51,12 +51,12 @@ pub(super) fn bound(length: Length) -> Bound {
     }
 }
 
-fn lines() -> &'static [Line] {
-    static LINES: OnceLock<Vec<Line>> = OnceLock::new();
+fn lines() -> &'static [CallLine] {
+    static LINES: OnceLock<Vec<CallLine>> = OnceLock::new();
     LINES.get_or_init(|| TABLE.lines().filter_map(line).collect())
 }
 
-fn line(text: &'static str) -> Option<Line> {
+fn line(text: &'static str) -> Option<CallLine> {
     let mut words = text.split_whitespace();
     let length = words.next().filter(|word| *word != "#")?;
     let pattern = words.next()?;
@@ -73,7 +73,7 @@ fn line(text: &'static str) -> Option<Line> {
         "no-limit" => Bound::UNLIMITED,
         seconds => Bound::seconds(seconds.parse().ok()?),
     };
-    Some(Line {
+    Some(CallLine {
         limit,
         default,
         pattern,

@@ -1,6 +1,6 @@
 //! The worst-case shutdown time: what runs after SIGTERM, added up, against what each platform waits.
 //!
-//! [`Bound`] is the arithmetic, [`Node`] the proof and [`Verdict`] the comparison: all three only compute. `assemble` finds
+//! [`Bound`] is the arithmetic, [`BudgetNode`] the proof and [`Verdict`] the comparison: all three only compute. `assemble` finds
 //! what goes in: the deployment files say what is started, the table of servers says what these do while they stop, and the
 //! code says what it adds.
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) use assemble::Assembler;
 pub use bound::Bound;
 pub(crate) use rules::findings;
-pub use tree::{Node, Origin, Shape};
+pub use tree::{BudgetNode, Origin, Shape};
 pub use verdict::{Patience, Verdict};
 pub(crate) use verdict::{advice, said};
 
@@ -34,7 +34,7 @@ pub struct Budget {
     /// The command.
     pub command: String,
     /// What runs after the signal, and before it in the same time.
-    pub stop: Node,
+    pub stop: BudgetNode,
     /// How long the platform waits; nothing where no file says where the program runs.
     pub patience: Option<Patience>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::tree::{Node, Origin};
+use super::tree::{BudgetNode, Origin};
 use super::{Budget, Verdict};
 use crate::finding::{Finding, Place, Step};
 use crate::rule;
@@ -46,7 +46,7 @@ fn finding(budget: &Budget) -> Option<Finding> {
 }
 
 /// The lengths that files say, in the order in which they pass.
-fn way(node: &Node, steps: &mut Vec<Step>) {
+fn way(node: &BudgetNode, steps: &mut Vec<Step>) {
     let is_leaf = node.parts().is_empty();
     if let Origin::Said { path, place } = &node.origin
         && (is_leaf || node.setting.is_some())

@@ -13,7 +13,7 @@ const TABLE: &str = include_str!("servers.toml");
 /// One server.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Server {
+pub(super) struct KnownServer {
     pub(super) seen: String,
     pub(super) flag: Option<String>,
     pub(super) variable: Option<String>,
@@ -87,8 +87,8 @@ impl ServerStep {
 }
 
 /// All servers, by name.
-pub(super) fn servers() -> &'static BTreeMap<String, Server> {
-    static SERVERS: OnceLock<BTreeMap<String, Server>> = OnceLock::new();
+pub(super) fn servers() -> &'static BTreeMap<String, KnownServer> {
+    static SERVERS: OnceLock<BTreeMap<String, KnownServer>> = OnceLock::new();
     // A test reads the table, which is part of the program.
     SERVERS.get_or_init(|| toml::from_str(TABLE).unwrap_or_default())
 }

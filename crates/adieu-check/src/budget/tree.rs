@@ -47,18 +47,18 @@ pub enum Shape {
     /// This long.
     Takes(Bound),
     /// One after the other.
-    Series(Vec<Node>),
+    Series(Vec<BudgetNode>),
     /// All at once, or one of several: the longest counts.
-    Longest(Vec<Node>),
+    Longest(Vec<BudgetNode>),
     /// The parts in series, cut off at a limit.
-    Within(Bound, Vec<Node>),
+    Within(Bound, Vec<BudgetNode>),
     /// The parts in series, again and again; as often as the program likes where no number is known.
-    Times(Option<u64>, Vec<Node>),
+    Times(Option<u64>, Vec<BudgetNode>),
 }
 
 /// One part of a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct BudgetNode {
     /// What takes the time.
     pub what: String,
     /// Where its length comes from.
@@ -71,9 +71,9 @@ pub struct Node {
     pub shape: Shape,
 }
 
-impl Node {
-    pub(crate) fn new(what: impl Into<String>, origin: Origin, shape: Shape) -> Node {
-        Node {
+impl BudgetNode {
+    pub(crate) fn new(what: impl Into<String>, origin: Origin, shape: Shape) -> BudgetNode {
+        BudgetNode {
             what: what.into(),
             origin,
             detail: None,
@@ -85,7 +85,7 @@ impl Node {
     /// How long it takes at most.
     #[must_use]
     pub fn bound(&self) -> Bound {
-        let series = |parts: &[Node]| {
+        let series = |parts: &[BudgetNode]| {
             parts
                 .iter()
                 .fold(Bound::ZERO, |sum, part| sum.then(part.bound()))
@@ -104,7 +104,7 @@ impl Node {
 
     /// Its parts.
     #[must_use]
-    pub fn parts(&self) -> &[Node] {
+    pub fn parts(&self) -> &[BudgetNode] {
         match &self.shape {
             Shape::Takes(_) => &[],
             Shape::Series(parts)
@@ -116,21 +116,21 @@ impl Node {
 
     /// The leaves that leave it without a limit; none where something round them cuts them off.
     #[must_use]
-    pub fn unlimited(&self) -> Vec<&Node> {
+    pub fn unlimited(&self) -> Vec<&BudgetNode> {
         self.leaves(&|bound| !bound.is_limited())
     }
 
     /// The leaves whose length only running the program would tell.
     #[must_use]
-    pub fn unclear(&self) -> Vec<&Node> {
+    pub fn unclear(&self) -> Vec<&BudgetNode> {
         self.leaves(&|bound| !bound.is_clear())
     }
 
-    fn leaves(&self, counts: &dyn Fn(Bound) -> bool) -> Vec<&Node> {
+    fn leaves(&self, counts: &dyn Fn(Bound) -> bool) -> Vec<&BudgetNode> {
         if !counts(self.bound()) {
             return Vec::new();
         }
-        let below: Vec<&Node> = self
+        let below: Vec<&BudgetNode> = self
             .parts()
             .iter()
             .flat_map(|part| part.leaves(counts))
@@ -141,9 +141,9 @@ impl Node {
 
     /// The leaf that takes most of the time, with a setting that could change it.
     #[must_use]
-    pub fn longest_setting(&self) -> Option<&Node> {
+    pub fn longest_setting(&self) -> Option<&BudgetNode> {
         let own = self.setting.is_some().then_some(self);
-        let below = self.parts().iter().filter_map(Node::longest_setting);
+        let below = self.parts().iter().filter_map(BudgetNode::longest_setting);
         own.into_iter()
             .chain(below)
             .max_by_key(|node| node.bound().at_least())
@@ -151,27 +151,27 @@ impl Node {
 
     /// Everything in it that is taken for granted.
     #[must_use]
-    pub fn assumptions(&self) -> Vec<&Node> {
+    pub fn assumptions(&self) -> Vec<&BudgetNode> {
         let own = matches!(self.origin, Origin::Assumed { .. }).then_some(self);
-        let below = self.parts().iter().flat_map(Node::assumptions);
+        let below = self.parts().iter().flat_map(BudgetNode::assumptions);
         own.into_iter().chain(below).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, Origin, Shape};
+    use super::{BudgetNode, Origin, Shape};
     use crate::budget::bound::Bound;
 
-    fn node(what: &str, shape: Shape) -> Node {
-        Node::new(what, Origin::Parts, shape)
+    fn node(what: &str, shape: Shape) -> BudgetNode {
+        BudgetNode::new(what, Origin::Parts, shape)
     }
 
-    fn takes(what: &str, seconds: u64) -> Node {
+    fn takes(what: &str, seconds: u64) -> BudgetNode {
         node(what, Shape::Takes(Bound::seconds(seconds)))
     }
 
-    fn hangs(what: &str) -> Node {
+    fn hangs(what: &str) -> BudgetNode {
         node(what, Shape::Takes(Bound::UNLIMITED))
     }
 

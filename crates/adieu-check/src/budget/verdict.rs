@@ -1,7 +1,7 @@
 //! The stop against what the platform waits, and the number to change.
 
 use super::bound::{Bound, seconds};
-use super::tree::{Node, Origin, Shape};
+use super::tree::{BudgetNode, Origin, Shape};
 
 /// How long a platform waits between SIGTERM and SIGKILL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Verdict {
 }
 
 /// The number to change, and to what, in one line; nothing where none helps or none needs to.
-pub(crate) fn advice(stop: &Node, patience: Option<&Patience>) -> Option<String> {
+pub(crate) fn advice(stop: &BudgetNode, patience: Option<&Patience>) -> Option<String> {
     let verdict = Verdict::of(stop.bound(), patience.map(|patience| patience.bound));
     match verdict {
         Verdict::TooLong { by } => {
@@ -110,7 +110,7 @@ fn set(patience: &Patience, seconds: u64) -> String {
     format!("set `{setting}` to {seconds}{unit}{}", at(&patience.origin))
 }
 
-fn no_limit(stop: &Node, patience: Option<&Patience>) -> Option<String> {
+fn no_limit(stop: &BudgetNode, patience: Option<&Patience>) -> Option<String> {
     let [first, others @ ..] = &*stop.unlimited() else {
         return None;
     };
@@ -203,9 +203,9 @@ pub(crate) fn said(verdict: Verdict, stop: Bound, patience: Option<&Patience>) -
 }
 
 /// A stop that begins with what the platform does before it sends the signal, in the same time.
-pub(crate) fn after(before: Option<Node>, stop: Node) -> Node {
+pub(crate) fn after(before: Option<BudgetNode>, stop: BudgetNode) -> BudgetNode {
     match before {
-        Some(before) => Node::new("stop", Origin::Parts, Shape::Series(vec![before, stop])),
+        Some(before) => BudgetNode::new("stop", Origin::Parts, Shape::Series(vec![before, stop])),
         None => stop,
     }
 }
@@ -214,7 +214,7 @@ pub(crate) fn after(before: Option<Node>, stop: Node) -> Node {
 mod tests {
     use super::{Patience, Verdict, advice};
     use crate::budget::bound::Bound;
-    use crate::budget::tree::{Node, Origin, Shape};
+    use crate::budget::tree::{BudgetNode, Origin, Shape};
     use crate::finding::Place;
 
     fn said(line: u32) -> Origin {
@@ -235,8 +235,8 @@ mod tests {
         }
     }
 
-    fn takes(setting: &str, bound: Bound) -> Node {
-        let mut node = Node::new(setting, said(9), Shape::Takes(bound));
+    fn takes(setting: &str, bound: Bound) -> BudgetNode {
+        let mut node = BudgetNode::new(setting, said(9), Shape::Takes(bound));
         node.setting = Some(setting.to_owned());
         node
     }
@@ -280,11 +280,11 @@ mod tests {
             unit: "",
             ..compose(Bound::seconds(30))
         };
-        let stop = Node::new(
+        let stop = BudgetNode::new(
             "stop",
             Origin::Parts,
             Shape::Series(vec![
-                Node::new("poll", said(1), Shape::Takes(Bound::millis(200))),
+                BudgetNode::new("poll", said(1), Shape::Takes(Bound::millis(200))),
                 takes("--graceful-timeout", Bound::seconds(45)),
             ]),
         );
@@ -298,8 +298,8 @@ mod tests {
     #[test]
     fn what_has_no_limit_is_given_what_the_rest_leaves() {
         let drain = takes("--timeout-graceful-shutdown", Bound::UNLIMITED);
-        let close = Node::new("close", said(7), Shape::Takes(Bound::seconds(4)));
-        let stop = Node::new(
+        let close = BudgetNode::new("close", said(7), Shape::Takes(Bound::seconds(4)));
+        let stop = BudgetNode::new(
             "stop",
             Origin::Parts,
             Shape::Series(vec![drain.clone(), close]),
@@ -309,8 +309,8 @@ mod tests {
             advised.as_deref(),
             Some("set `--timeout-graceful-shutdown` to 5 (compose.yaml:9)")
         );
-        let hook = Node::new("`pool.close()`", said(20), Shape::Takes(Bound::UNLIMITED));
-        let two = Node::new(
+        let hook = BudgetNode::new("`pool.close()`", said(20), Shape::Takes(Bound::UNLIMITED));
+        let two = BudgetNode::new(
             "stop",
             Origin::Parts,
             Shape::Series(vec![hook.clone(), drain]),

@@ -31,7 +31,7 @@ mod targets;
 pub(crate) use link::{Entity, Linker};
 pub(crate) use modules::{ModuleId, Modules};
 pub(crate) use reach::{Hop, Reach};
-pub(crate) use steps::{Length, Step, after_run};
+pub(crate) use steps::{Length, StopStep, after_run};
 pub(crate) use summary::{
     Call, CallFlags, Class, CodeGrace, CodeServer, Extension, Facts, FileSummary, FnFlags,
     Function, Hook, Moment, NameId, Symbol, Timed,

@@ -8,7 +8,7 @@ use crate::rule::Code;
 
 /// How a function gets to a leaf of one rule.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct WayDown {
     code: Code,
     /// The call to make next, by its index in the function.
     call: u32,
@@ -24,13 +24,13 @@ pub(crate) struct Hop<'l> {
 
 /// For each function, the rules it breaks when run on the event loop.
 pub(crate) struct Reach {
-    ways: Vec<Vec<Way>>,
+    ways: Vec<Vec<WayDown>>,
 }
 
 impl Reach {
     /// Breadth first from the leaves, so that each way is a shortest one.
     pub(crate) fn new(linker: &Linker<'_>, targets: &Targets) -> Reach {
-        let mut ways: Vec<Vec<Way>> = vec![Vec::new(); linker.function_count()];
+        let mut ways: Vec<Vec<WayDown>> = vec![Vec::new(); linker.function_count()];
         let mut queue: Vec<Reached> = Vec::new();
         for call in targets.leaf_calls() {
             let reached = Reached {
@@ -187,10 +187,10 @@ struct Reached {
     hops: u32,
 }
 
-fn add(ways: &mut [Vec<Way>], queue: &mut Vec<Reached>, reached: Reached, call: u32) {
+fn add(ways: &mut [Vec<WayDown>], queue: &mut Vec<Reached>, reached: Reached, call: u32) {
     let ways = &mut ways[reached.function as usize];
     if !ways.iter().any(|way| way.code == reached.code) {
-        ways.push(Way {
+        ways.push(WayDown {
             code: reached.code,
             call,
         });

@@ -14,7 +14,7 @@ pub(crate) enum Length {
 
 /// One thing that takes time, or leads to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StopStep {
     /// Takes this long at most.
     Takes {
         length: Length,
@@ -36,7 +36,7 @@ pub(crate) enum Step {
         limit: Length,
         what: Box<str>,
         place: Place,
-        inner: Vec<Step>,
+        inner: Vec<StopStep>,
     },
     /// A loop, with the number of its rounds where that is written down.
     Times {
@@ -45,18 +45,21 @@ pub(crate) enum Step {
         is_limited: bool,
         what: Box<str>,
         place: Place,
-        inner: Vec<Step>,
+        inner: Vec<StopStep>,
     },
     /// One of these.
-    OneOf(Vec<Vec<Step>>),
+    OneOf(Vec<Vec<StopStep>>),
     /// All of these at once.
-    Together { place: Place, parts: Vec<Vec<Step>> },
+    Together {
+        place: Place,
+        parts: Vec<Vec<StopStep>>,
+    },
     /// Here the program runs until it is stopped: the `yield` of a lifespan.
     Runs,
 }
 
 /// What follows where the program runs; nothing if it does not run there.
-pub(crate) fn after_run(steps: &[Step]) -> Option<Vec<Step>> {
+pub(crate) fn after_run(steps: &[StopStep]) -> Option<Vec<StopStep>> {
     let (at, inside) = steps
         .iter()
         .enumerate()
@@ -65,30 +68,30 @@ pub(crate) fn after_run(steps: &[Step]) -> Option<Vec<Step>> {
     Some(inside.into_iter().chain(rest).collect())
 }
 
-fn inside(step: &Step) -> Option<Vec<Step>> {
+fn inside(step: &StopStep) -> Option<Vec<StopStep>> {
     match step {
-        Step::Runs => Some(Vec::new()),
+        StopStep::Runs => Some(Vec::new()),
         // The limit of a block counts from its beginning: it is over when the program is stopped.
-        Step::Within { inner, .. } | Step::Times { inner, .. } => after_run(inner),
-        Step::OneOf(ways) => {
-            let ways: Vec<Vec<Step>> = ways.iter().filter_map(|way| after_run(way)).collect();
+        StopStep::Within { inner, .. } | StopStep::Times { inner, .. } => after_run(inner),
+        StopStep::OneOf(ways) => {
+            let ways: Vec<Vec<StopStep>> = ways.iter().filter_map(|way| after_run(way)).collect();
             match ways.len() {
                 0 => None,
-                _ => Some(vec![Step::OneOf(ways)]),
+                _ => Some(vec![StopStep::OneOf(ways)]),
             }
         }
-        Step::Together { parts, .. } => parts.iter().find_map(|part| after_run(part)),
-        Step::Takes { .. } | Step::Calls { .. } => None,
+        StopStep::Together { parts, .. } => parts.iter().find_map(|part| after_run(part)),
+        StopStep::Takes { .. } | StopStep::Calls { .. } => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Length, Step, after_run};
+    use super::{Length, StopStep, after_run};
     use crate::finding::Place;
 
-    fn takes(seconds: u64) -> Step {
-        Step::Takes {
+    fn takes(seconds: u64) -> StopStep {
+        StopStep::Takes {
             length: Length::Millis(seconds * 1_000),
             what: "sleep".into(),
             place: Place::TOP,
@@ -99,19 +102,19 @@ mod tests {
     fn only_what_follows_the_run_belongs_to_the_stop() {
         assert_eq!(after_run(&[takes(1)]), None);
         assert_eq!(
-            after_run(&[takes(1), Step::Runs, takes(2)]),
+            after_run(&[takes(1), StopStep::Runs, takes(2)]),
             Some(vec![takes(2)])
         );
-        let either = Step::OneOf(vec![vec![takes(1)], vec![Step::Runs, takes(2)]]);
+        let either = StopStep::OneOf(vec![vec![takes(1)], vec![StopStep::Runs, takes(2)]]);
         assert_eq!(
             after_run(&[either, takes(3)]),
-            Some(vec![Step::OneOf(vec![vec![takes(2)]]), takes(3)])
+            Some(vec![StopStep::OneOf(vec![vec![takes(2)]]), takes(3)])
         );
-        let block = Step::Within {
+        let block = StopStep::Within {
             limit: Length::Millis(5),
             what: "timeout".into(),
             place: Place::TOP,
-            inner: vec![Step::Runs, takes(2)],
+            inner: vec![StopStep::Runs, takes(2)],
         };
         assert_eq!(after_run(&[block]), Some(vec![takes(2)]));
     }

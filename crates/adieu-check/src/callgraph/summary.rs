@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::modules::ModuleId;
-use super::steps::Step;
+use super::steps::StopStep;
 use crate::finding::{Finding, Place};
 use crate::fix::Fix;
 use crate::suppress::Ignore;
@@ -273,7 +273,7 @@ pub(crate) struct CodeGrace {
 #[derive(Debug, Clone)]
 pub(crate) struct Timed {
     pub(crate) place: Place,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<StopStep>,
 }
 
 /// A server that code starts.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::start::{Spot, Start};
-use crate::budget::{Bound, Node, Origin, Patience, Shape};
+use crate::budget::{Bound, BudgetNode, Origin, Patience, Shape};
 use crate::finding::Place;
 
 /// A program that a deployment file starts.
@@ -15,7 +15,7 @@ pub(crate) struct Launch {
     pub(crate) start: Start,
     pub(crate) patience: Patience,
     /// What the platform does before the signal, in the same time.
-    pub(crate) before: Option<Node>,
+    pub(crate) before: Option<BudgetNode>,
 }
 
 /// What a platform does by default.
@@ -181,10 +181,10 @@ pub(crate) fn heroku() -> Patience {
 }
 
 /// What the platform runs before the signal, for so many seconds if that can be seen.
-pub(crate) fn before(seconds: Option<u64>, spot: Spot) -> Node {
+pub(crate) fn before(seconds: Option<u64>, spot: Spot) -> BudgetNode {
     let origin = said_at(spot);
     let bound = seconds.map_or(Bound::UNCLEAR, Bound::seconds);
-    let mut node = Node::new("preStop, before the signal", origin, Shape::Takes(bound));
+    let mut node = BudgetNode::new("preStop, before the signal", origin, Shape::Takes(bound));
     node.setting = Some("preStop".to_owned());
     node
 }

@@ -33,7 +33,7 @@ pub(crate) use launch::{Launch, said_at};
 pub(crate) use programs::{Programs, is_below};
 pub(crate) use start::{Spot, Start, StopTime};
 
-use crate::budget::{Node, Patience};
+use crate::budget::{BudgetNode, Patience};
 use crate::config::Config;
 use crate::finding::{Finding, Notice, Place, Step};
 use crate::rule::{self, Code};
@@ -259,7 +259,7 @@ impl Reporter<'_> {
         line: u32,
         start: Start,
         patience: Patience,
-        before: Option<Node>,
+        before: Option<BudgetNode>,
     ) {
         let at = self.spot(line);
         self.launches.push(Launch {

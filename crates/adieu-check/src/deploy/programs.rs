@@ -22,7 +22,7 @@ type Served<'a> = (&'a FileSummary, CodeServer);
 
 /// A grace that code or settings give, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct GivenGrace {
     pub(crate) seconds: u64,
     pub(crate) server: &'static str,
     /// Where; not known of a default.
@@ -128,7 +128,7 @@ impl<'a> Programs<'a> {
     /// What the settings of a server say that its command line names: the grace, or that it cannot be read.
     pub(crate) fn said(&self, start: &Start, server: &str) -> Option<(Arc<str>, CodeGrace)> {
         match self.grace(start) {
-            Some(Given {
+            Some(GivenGrace {
                 seconds,
                 step: Some(step),
                 ..
@@ -142,7 +142,7 @@ impl<'a> Programs<'a> {
                 },
             )),
             // The default.
-            Some(Given { step: None, .. }) => None,
+            Some(GivenGrace { step: None, .. }) => None,
             None => {
                 let unclear = |summary: &'a FileSummary| {
                     let mut graces = summary.facts.graces.iter();
@@ -161,7 +161,7 @@ impl<'a> Programs<'a> {
     }
 
     /// The grace that the started code gives itself.
-    pub(crate) fn grace(&self, start: &Start) -> Option<Given> {
+    pub(crate) fn grace(&self, start: &Start) -> Option<GivenGrace> {
         let words = command::inner(&start.words);
         let (first, rest) = words.split_first()?;
         let name = command::program(first);
@@ -186,7 +186,7 @@ impl<'a> Programs<'a> {
     }
 
     /// gunicorn reads a file that `-c` names, or `gunicorn.conf.py` where it is started.
-    fn gunicorn(&self, start: &Start, rest: &[String]) -> Option<Given> {
+    fn gunicorn(&self, start: &Start, rest: &[String]) -> Option<GivenGrace> {
         let named = rest.iter().enumerate().find_map(|(at, word)| {
             match word.as_str() {
                 "-c" | "--config" => return Some(rest.get(at + 1).map(String::as_str)),
@@ -194,7 +194,7 @@ impl<'a> Programs<'a> {
             }
             word.strip_prefix("--config=").map(Some)
         });
-        let default = Given {
+        let default = GivenGrace {
             seconds: GUNICORN,
             server: "gunicorn",
             step: None,
@@ -225,7 +225,7 @@ impl<'a> Programs<'a> {
 
     /// A worker of celery finishes its tasks, which may take as long as its settings let them. Where these stand is
     /// up to the application: all that there are must agree.
-    fn celery(&self, start: &Start, rest: &[String]) -> Option<Given> {
+    fn celery(&self, start: &Start, rest: &[String]) -> Option<GivenGrace> {
         if !rest.iter().any(|word| word == "worker") {
             return None;
         }
@@ -309,12 +309,12 @@ impl<'a> Programs<'a> {
 }
 
 /// The grace if all say the same, and say it in seconds.
-fn only<'a>(mut graces: impl Iterator<Item = (&'a FileSummary, CodeGrace)>) -> Option<Given> {
+fn only<'a>(mut graces: impl Iterator<Item = (&'a FileSummary, CodeGrace)>) -> Option<GivenGrace> {
     let (summary, first) = graces.next()?;
     if graces.any(|(_, other)| other.seconds != first.seconds) {
         return None;
     }
-    Some(Given {
+    Some(GivenGrace {
         seconds: first.seconds?,
         server: first.server,
         step: Some(Step {

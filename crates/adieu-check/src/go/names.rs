@@ -2,11 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 
 /// A file, with the names of the packages it imports and of what it declares.
 pub(crate) struct GoCode<'t> {
-    pub(crate) root: Node<'t>,
+    pub(crate) root: FlatNode<'t>,
     /// The name in the file, and the path of the package.
     imports: FxHashMap<&'t str, &'t str>,
     /// Fields of structs of this file and the source of their type; nothing where two differ.
@@ -19,15 +19,15 @@ pub(crate) struct GoCode<'t> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Definition<'t> {
     /// The name that is defined.
-    pub(crate) name: Node<'t>,
+    pub(crate) name: FlatNode<'t>,
     /// What is assigned, where there is one expression for it.
-    pub(crate) value: Option<Node<'t>>,
+    pub(crate) value: Option<FlatNode<'t>>,
     /// The type as declared.
     declared: Option<&'t str>,
 }
 
 impl<'t> GoCode<'t> {
-    pub(crate) fn new(root: Node<'t>) -> GoCode<'t> {
+    pub(crate) fn new(root: FlatNode<'t>) -> GoCode<'t> {
         let mut code = GoCode {
             root,
             imports: FxHashMap::default(),
@@ -49,7 +49,7 @@ impl<'t> GoCode<'t> {
         code
     }
 
-    fn import(&mut self, spec: Node<'t>) {
+    fn import(&mut self, spec: FlatNode<'t>) {
         let Some(path) = spec.child("path") else {
             return;
         };
@@ -61,7 +61,7 @@ impl<'t> GoCode<'t> {
         self.imports.insert(name, path);
     }
 
-    fn field(&mut self, field: Node<'t>) {
+    fn field(&mut self, field: FlatNode<'t>) {
         let Some(kind) = field.child("type").map(|it| it.text()) else {
             return;
         };
@@ -83,19 +83,19 @@ impl<'t> GoCode<'t> {
     }
 
     /// The package and the name of what an expression such as `http.ListenAndServe` names.
-    pub(crate) fn qualified(&self, node: Node<'t>) -> Option<(&'t str, &'t str)> {
+    pub(crate) fn qualified(&self, node: FlatNode<'t>) -> Option<(&'t str, &'t str)> {
         let (operand, field) = selector(node)?;
         let path = self.imports.get(operand.text()).copied()?;
         operand.is("identifier").then(|| (path, field.text()))
     }
 
     /// What a call calls, where that is a function of a package.
-    pub(crate) fn called(&self, call: Node<'t>) -> Option<(&'t str, &'t str)> {
+    pub(crate) fn called(&self, call: FlatNode<'t>) -> Option<(&'t str, &'t str)> {
         self.qualified(call.child("function")?)
     }
 
     /// Whether this calls a function of this package.
-    pub(crate) fn calls(&self, call: Node<'t>, package: &str, names: &[&str]) -> bool {
+    pub(crate) fn calls(&self, call: FlatNode<'t>, package: &str, names: &[&str]) -> bool {
         call.is("call_expression")
             && self
                 .called(call)
@@ -104,7 +104,7 @@ impl<'t> GoCode<'t> {
 
     /// The last definition of a variable before this use of it, in the functions around it or at the top of the file.
     /// None where it may have been given another value in a branch.
-    pub(crate) fn definition(&self, usage: Node<'t>) -> Option<Definition<'t>> {
+    pub(crate) fn definition(&self, usage: FlatNode<'t>) -> Option<Definition<'t>> {
         let name = usage.text();
         for scope in usage.ancestors().filter(|node| is_function(*node)) {
             let mut last: Option<Definition<'t>> = None;
@@ -134,7 +134,7 @@ impl<'t> GoCode<'t> {
             .root
             .children()
             .filter(|node| node.is("var_declaration"));
-        top.flat_map(Node::below)
+        top.flat_map(FlatNode::below)
             .find_map(|node| defined(node, name))
     }
 
@@ -149,7 +149,7 @@ impl<'t> GoCode<'t> {
     }
 
     /// Whether this is a value of this type, such as `http.Server`, or a pointer to one.
-    pub(crate) fn has_type(&self, node: Node<'t>, package: &str, name: &str) -> bool {
+    pub(crate) fn has_type(&self, node: FlatNode<'t>, package: &str, name: &str) -> bool {
         let is_meant = |text: &str| self.is_type(text, package, name);
         match node.kind() {
             "identifier" => {
@@ -177,7 +177,7 @@ impl<'t> GoCode<'t> {
                     return false;
                 };
                 if function.text() == "new" {
-                    let first = node.child("arguments").and_then(Node::first);
+                    let first = node.child("arguments").and_then(FlatNode::first);
                     return first.is_some_and(|it| is_meant(it.text()));
                 }
                 self.results
@@ -200,20 +200,20 @@ impl<'t> GoCode<'t> {
 }
 
 /// `a.b` as `a` and `b`.
-pub(crate) fn selector(node: Node<'_>) -> Option<(Node<'_>, Node<'_>)> {
+pub(crate) fn selector(node: FlatNode<'_>) -> Option<(FlatNode<'_>, FlatNode<'_>)> {
     node.is("selector_expression")
         .then(|| Some((node.child("operand")?, node.child("field")?)))
         .flatten()
 }
 
 /// A method call, as what it is called on and its name.
-pub(crate) fn method<'t>(call: Node<'t>) -> Option<(Node<'t>, &'t str)> {
+pub(crate) fn method<'t>(call: FlatNode<'t>) -> Option<(FlatNode<'t>, &'t str)> {
     let (operand, field) = selector(call.child("function")?)?;
     Some((operand, field.text()))
 }
 
 /// The arguments of a call.
-pub(crate) fn arguments(call: Node<'_>) -> Vec<Node<'_>> {
+pub(crate) fn arguments(call: FlatNode<'_>) -> Vec<FlatNode<'_>> {
     let list = call.child("arguments");
     list.map_or_else(Vec::new, |list| {
         list.children().filter(|it| !it.is("comment")).collect()
@@ -221,7 +221,7 @@ pub(crate) fn arguments(call: Node<'_>) -> Vec<Node<'_>> {
 }
 
 /// The last name of `s.server` or `server`.
-pub(crate) fn last_name<'t>(node: Node<'t>) -> Option<&'t str> {
+pub(crate) fn last_name<'t>(node: FlatNode<'t>) -> Option<&'t str> {
     match node.kind() {
         "identifier" => Some(node.text()),
         _ => selector(node).map(|(_, field)| field.text()),
@@ -229,7 +229,7 @@ pub(crate) fn last_name<'t>(node: Node<'t>) -> Option<&'t str> {
 }
 
 /// Functions, methods and function literals.
-pub(crate) fn is_function(node: Node<'_>) -> bool {
+pub(crate) fn is_function(node: FlatNode<'_>) -> bool {
     matches!(
         node.kind(),
         "function_declaration" | "method_declaration" | "func_literal"
@@ -237,12 +237,12 @@ pub(crate) fn is_function(node: Node<'_>) -> bool {
 }
 
 /// The function around a node.
-pub(crate) fn function_of<'t>(node: Node<'t>) -> Option<Node<'t>> {
+pub(crate) fn function_of<'t>(node: FlatNode<'t>) -> Option<FlatNode<'t>> {
     node.ancestors().find(|above| is_function(*above))
 }
 
 /// The statement that a node is part of, as a child of its list.
-pub(crate) fn statement_of<'t>(node: Node<'t>) -> Option<Node<'t>> {
+pub(crate) fn statement_of<'t>(node: FlatNode<'t>) -> Option<FlatNode<'t>> {
     std::iter::once(node).chain(node.ancestors()).find(|above| {
         above
             .parent()
@@ -250,7 +250,7 @@ pub(crate) fn statement_of<'t>(node: Node<'t>) -> Option<Node<'t>> {
     })
 }
 
-fn is_scope(node: Node<'_>) -> bool {
+fn is_scope(node: FlatNode<'_>) -> bool {
     is_function(node)
         || matches!(
             node.kind(),
@@ -268,19 +268,19 @@ fn is_scope(node: Node<'_>) -> bool {
 }
 
 /// Whether a definition stands in a function that the use is not part of.
-fn is_in_other_function(definition: Node<'_>, usage: Node<'_>) -> bool {
+fn is_in_other_function(definition: FlatNode<'_>, usage: FlatNode<'_>) -> bool {
     definition
         .ancestors()
         .any(|above| is_function(above) && !above.holds(usage))
 }
 
 /// The definition that a statement or a declaration gives a name.
-fn defined<'t>(node: Node<'t>, name: &str) -> Option<Definition<'t>> {
+fn defined<'t>(node: FlatNode<'t>, name: &str) -> Option<Definition<'t>> {
     match node.kind() {
         "short_var_declaration" | "assignment_statement" => {
             let left = node.child("left")?;
             let at = left.children().position(|it| it.text() == name)?;
-            let right: Vec<Node<'t>> = node.child("right")?.children().collect();
+            let right: Vec<FlatNode<'t>> = node.child("right")?.children().collect();
             Some(Definition {
                 name: left.children().nth(at)?,
                 value: right.get(at).or(right.first()).copied(),
@@ -291,11 +291,11 @@ fn defined<'t>(node: Node<'t>, name: &str) -> Option<Definition<'t>> {
             let found = node
                 .children()
                 .find(|it| it.is("identifier") && it.text() == name)?;
-            let value = node.child("value").and_then(Node::first);
+            let value = node.child("value").and_then(FlatNode::first);
             Some(Definition {
                 name: found,
                 value,
-                declared: node.child("type").map(Node::text),
+                declared: node.child("type").map(FlatNode::text),
             })
         }
         "parameter_declaration" => {
@@ -305,7 +305,7 @@ fn defined<'t>(node: Node<'t>, name: &str) -> Option<Definition<'t>> {
             Some(Definition {
                 name: found,
                 value: None,
-                declared: node.child("type").map(Node::text),
+                declared: node.child("type").map(FlatNode::text),
             })
         }
         "range_clause" | "receive_statement" => {

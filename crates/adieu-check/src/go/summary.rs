@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::names::{GoCode, arguments, last_name, method};
 use super::rules;
 use crate::finding::{Finding, Place};
-use crate::flat_tree::{FlatTree, Grammar, Node};
+use crate::flat_tree::{FlatNode, FlatTree, Grammar};
 use crate::rule::Code;
 use crate::severity::Severity;
 use crate::source::Lines;
@@ -96,7 +96,13 @@ pub(crate) struct Sink<'a> {
 
 impl Sink<'_> {
     /// Reports at a node, if the rest of the program is so.
-    pub(crate) fn report(&mut self, at: Node<'_>, code: Code, message: String, needs: Vec<Need>) {
+    pub(crate) fn report(
+        &mut self,
+        at: FlatNode<'_>,
+        code: Code,
+        message: String,
+        needs: Vec<Need>,
+    ) {
         let finding = Finding::new(self.path, self.place(at), code, message);
         self.found.push((finding, needs));
     }
@@ -108,7 +114,7 @@ impl Sink<'_> {
         }
     }
 
-    fn place(&self, node: Node<'_>) -> Place {
+    fn place(&self, node: FlatNode<'_>) -> Place {
         self.lines.place(self.text, node.start())
     }
 }
@@ -190,9 +196,9 @@ pub(crate) fn extract(text: &str, path: &Arc<str>) -> Option<GoFile> {
 
 impl GoFile {
     /// Takes in what a call tells other files.
-    fn note(&mut self, code: &GoCode<'_>, call: Node<'_>) {
+    fn note(&mut self, code: &GoCode<'_>, call: FlatNode<'_>) {
         if code.calls(call, SIGNAL, &["Notify", "NotifyContext"]) {
-            let signals: Vec<Node<'_>> = arguments(call).into_iter().skip(1).collect();
+            let signals: Vec<FlatNode<'_>> = arguments(call).into_iter().skip(1).collect();
             self.hears_sigterm |=
                 signals.is_empty() || signals.iter().any(|it| !is_known_other_signal(it.text()));
             return;

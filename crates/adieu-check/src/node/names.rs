@@ -2,16 +2,16 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 
 /// A file, with what its names were given.
 pub(crate) struct NodeCode<'t> {
-    pub(crate) root: Node<'t>,
+    pub(crate) root: FlatNode<'t>,
     /// The name in the file, the module, and the name there where it is another one.
     imports: FxHashMap<&'t str, &'t str>,
     /// What variables and fields such as `this.server` are given.
-    values: FxHashMap<&'t str, Vec<Node<'t>>>,
-    functions: FxHashMap<&'t str, Node<'t>>,
+    values: FxHashMap<&'t str, Vec<FlatNode<'t>>>,
+    functions: FxHashMap<&'t str, FlatNode<'t>>,
 }
 
 /// A server, by the library that made it.
@@ -26,7 +26,7 @@ pub(crate) enum Server {
 }
 
 impl<'t> NodeCode<'t> {
-    pub(crate) fn new(root: Node<'t>) -> NodeCode<'t> {
+    pub(crate) fn new(root: FlatNode<'t>) -> NodeCode<'t> {
         let mut code = NodeCode {
             root,
             imports: FxHashMap::default(),
@@ -39,7 +39,7 @@ impl<'t> NodeCode<'t> {
         code
     }
 
-    fn note(&mut self, node: Node<'t>) {
+    fn note(&mut self, node: FlatNode<'t>) {
         match node.kind() {
             "import_statement" => {
                 let Some(source) = node.child("source") else {
@@ -87,7 +87,7 @@ impl<'t> NodeCode<'t> {
         }
     }
 
-    fn give(&mut self, name: Node<'t>, value: Node<'t>) {
+    fn give(&mut self, name: FlatNode<'t>, value: FlatNode<'t>) {
         if is_function(value) {
             self.functions.insert(name.text(), value);
         }
@@ -106,7 +106,7 @@ impl<'t> NodeCode<'t> {
     }
 
     /// The function behind an expression: itself, or one of this file by its name.
-    pub(crate) fn function(&self, node: Node<'t>) -> Option<Node<'t>> {
+    pub(crate) fn function(&self, node: FlatNode<'t>) -> Option<FlatNode<'t>> {
         if is_function(node) {
             return Some(node);
         }
@@ -122,16 +122,16 @@ impl<'t> NodeCode<'t> {
     }
 
     /// What a name was given, where all that it was given is alike.
-    pub(crate) fn values(&self, name: &str) -> &[Node<'t>] {
+    pub(crate) fn values(&self, name: &str) -> &[FlatNode<'t>] {
         self.values.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// The server that an expression is, if it is one.
-    pub(crate) fn server(&self, node: Node<'t>) -> Option<Server> {
+    pub(crate) fn server(&self, node: FlatNode<'t>) -> Option<Server> {
         self.server_within(node, 8)
     }
 
-    fn server_within(&self, node: Node<'t>, steps: usize) -> Option<Server> {
+    fn server_within(&self, node: FlatNode<'t>, steps: usize) -> Option<Server> {
         let steps = steps.checked_sub(1)?;
         match node.kind() {
             "identifier" | "member_expression" | "property_identifier" => self
@@ -158,7 +158,7 @@ impl<'t> NodeCode<'t> {
         }
     }
 
-    fn made(&self, call: Node<'t>, steps: usize) -> Option<Server> {
+    fn made(&self, call: FlatNode<'t>, steps: usize) -> Option<Server> {
         let function = callee(call)?;
         if function.is("identifier") {
             let module = self.module(function.text())?;
@@ -194,12 +194,12 @@ impl<'t> NodeCode<'t> {
 }
 
 /// The text of a string without its quotes.
-pub(crate) fn literal<'t>(node: Node<'t>) -> &'t str {
+pub(crate) fn literal<'t>(node: FlatNode<'t>) -> &'t str {
     node.text().trim_matches(['"', '\'', '`'])
 }
 
 /// `require('http')`.
-fn required<'t>(node: Node<'t>) -> Option<&'t str> {
+fn required<'t>(node: FlatNode<'t>) -> Option<&'t str> {
     let call = node.is("call_expression").then_some(node)?;
     if callee(call)?.text() != "require" {
         return None;
@@ -209,7 +209,7 @@ fn required<'t>(node: Node<'t>) -> Option<&'t str> {
 }
 
 /// What a call calls. The grammar reads `await create<A>()` as a call of `await create`.
-pub(crate) fn callee(call: Node<'_>) -> Option<Node<'_>> {
+pub(crate) fn callee(call: FlatNode<'_>) -> Option<FlatNode<'_>> {
     let function = call.child("function")?;
     match function.kind() {
         "await_expression" => function.first(),
@@ -218,7 +218,7 @@ pub(crate) fn callee(call: Node<'_>) -> Option<Node<'_>> {
 }
 
 /// A method call, as what it is called on and its name.
-pub(crate) fn method<'t>(call: Node<'t>) -> Option<(Node<'t>, &'t str)> {
+pub(crate) fn method<'t>(call: FlatNode<'t>) -> Option<(FlatNode<'t>, &'t str)> {
     let function = callee(call)?;
     if !function.is("member_expression") {
         return None;
@@ -230,7 +230,7 @@ pub(crate) fn method<'t>(call: Node<'t>) -> Option<(Node<'t>, &'t str)> {
 }
 
 /// The arguments of a call.
-pub(crate) fn arguments(call: Node<'_>) -> Vec<Node<'_>> {
+pub(crate) fn arguments(call: FlatNode<'_>) -> Vec<FlatNode<'_>> {
     let list = call.child("arguments").filter(|list| list.is("arguments"));
     list.map_or_else(Vec::new, |list| {
         list.children().filter(|it| !it.is("comment")).collect()
@@ -238,7 +238,7 @@ pub(crate) fn arguments(call: Node<'_>) -> Vec<Node<'_>> {
 }
 
 /// Functions of all kinds.
-pub(crate) fn is_function(node: Node<'_>) -> bool {
+pub(crate) fn is_function(node: FlatNode<'_>) -> bool {
     matches!(
         node.kind(),
         "arrow_function"
@@ -251,11 +251,11 @@ pub(crate) fn is_function(node: Node<'_>) -> bool {
 }
 
 /// The function around a node.
-pub(crate) fn function_of<'t>(node: Node<'t>) -> Option<Node<'t>> {
+pub(crate) fn function_of<'t>(node: FlatNode<'t>) -> Option<FlatNode<'t>> {
     node.ancestors().find(|above| is_function(*above))
 }
 
 /// Whether a call is `process.exit()`.
-pub(crate) fn is_exit(call: Node<'_>) -> bool {
+pub(crate) fn is_exit(call: FlatNode<'_>) -> bool {
     call.is("call_expression") && callee(call).is_some_and(|it| it.text() == "process.exit")
 }

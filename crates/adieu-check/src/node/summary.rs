@@ -6,7 +6,7 @@ use super::names::{NodeCode, callee, literal, method};
 use super::packages::waits_for_signals;
 use super::rules;
 use crate::finding::Finding;
-use crate::flat_tree::{FlatTree, Grammar, Node};
+use crate::flat_tree::{FlatNode, FlatTree, Grammar};
 use crate::rule::Code;
 use crate::severity::Severity;
 use crate::source::Lines;
@@ -57,7 +57,7 @@ impl Sink<'_> {
     /// Reports at a node, if the rest of the program is so.
     pub(crate) fn report(
         &mut self,
-        at: Node<'_>,
+        at: FlatNode<'_>,
         code: Code,
         message: impl Into<String>,
         needs: Vec<Need>,
@@ -166,7 +166,7 @@ pub(crate) fn extract(text: &str, path: &Arc<str>) -> Option<NodeFile> {
 
 impl NodeFile {
     /// Takes in what a node tells other files.
-    fn note(&mut self, code: &NodeCode<'_>, node: Node<'_>) {
+    fn note(&mut self, code: &NodeCode<'_>, node: FlatNode<'_>) {
         match node.kind() {
             "string" => self.hears_sigterm |= literal(node) == "SIGTERM" && !is_sent(node),
             "property_identifier" if node.text() == "SIGTERM" => self.hears_sigterm = true,
@@ -193,8 +193,8 @@ impl NodeFile {
 }
 
 /// Whether a signal is one that is sent: `child.kill('SIGTERM')`, `{ killSignal: 'SIGTERM' }`.
-fn is_sent(signal: Node<'_>) -> bool {
-    let near: Vec<Node<'_>> = signal.ancestors().take(3).collect();
+fn is_sent(signal: FlatNode<'_>) -> bool {
+    let near: Vec<FlatNode<'_>> = signal.ancestors().take(3).collect();
     near.iter().any(|above| match above.kind() {
         "call_expression" => {
             callee(*above).is_some_and(|it| it.text().to_ascii_lowercase().contains("kill"))

@@ -7,14 +7,14 @@ use ruff_python_ast::{
 use ruff_text_size::Ranged;
 
 use super::extract::Reader;
-use crate::callgraph::{Length, Step};
+use crate::callgraph::{Length, StopStep};
 
 /// Deeper code is not followed: it has no timeouts anyone could find.
 const DEEPEST: u32 = 60;
 
 impl<'a> Reader<'a, '_> {
     /// The steps of a function, while its names are known.
-    pub(super) fn steps_of(&self, def: &'a StmtFunctionDef) -> Vec<Step> {
+    pub(super) fn steps_of(&self, def: &'a StmtFunctionDef) -> Vec<StopStep> {
         let mut out = Vec::new();
         Steps {
             reader: self,
@@ -184,13 +184,13 @@ struct Retries {
 }
 
 impl Retries {
-    fn around(self, mut inner: Vec<Step>, place: crate::finding::Place) -> Step {
-        inner.push(Step::Takes {
+    fn around(self, mut inner: Vec<StopStep>, place: crate::finding::Place) -> StopStep {
+        inner.push(StopStep::Takes {
             length: self.pause,
             what: "pause before the next try".into(),
             place,
         });
-        Step::Times {
+        StopStep::Times {
             count: self.attempts,
             is_limited: self.has_stop,
             what: "tries".into(),
@@ -208,7 +208,7 @@ struct Steps<'r, 'a, 'm> {
 }
 
 impl<'a> Steps<'_, 'a, '_> {
-    fn body(&mut self, body: &'a [Stmt], out: &mut Vec<Step>) {
+    fn body(&mut self, body: &'a [Stmt], out: &mut Vec<StopStep>) {
         if self.depth == DEEPEST {
             return;
         }
@@ -219,19 +219,19 @@ impl<'a> Steps<'_, 'a, '_> {
         self.depth -= 1;
     }
 
-    fn of_body(&mut self, body: &'a [Stmt]) -> Vec<Step> {
+    fn of_body(&mut self, body: &'a [Stmt]) -> Vec<StopStep> {
         let mut out = Vec::new();
         self.body(body, &mut out);
         out
     }
 
-    fn of_expr(&mut self, expr: &'a Expr) -> Vec<Step> {
+    fn of_expr(&mut self, expr: &'a Expr) -> Vec<StopStep> {
         let mut out = Vec::new();
         self.expr(expr, &mut out);
         out
     }
 
-    fn stmt(&mut self, stmt: &'a Stmt, out: &mut Vec<Step>) {
+    fn stmt(&mut self, stmt: &'a Stmt, out: &mut Vec<StopStep>) {
         match stmt {
             Stmt::Expr(stmt) => self.expr(&stmt.value, out),
             Stmt::Assign(stmt) => self.expr(&stmt.value, out),
@@ -269,7 +269,7 @@ impl<'a> Steps<'_, 'a, '_> {
         }
     }
 
-    fn tried(&mut self, stmt: &'a StmtTry, out: &mut Vec<Step>) {
+    fn tried(&mut self, stmt: &'a StmtTry, out: &mut Vec<StopStep>) {
         self.body(&stmt.body, out);
         let mut ways = vec![self.of_body(&stmt.orelse)];
         for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
@@ -279,7 +279,7 @@ impl<'a> Steps<'_, 'a, '_> {
         self.body(&stmt.finalbody, out);
     }
 
-    fn with(&mut self, stmt: &'a StmtWith, items: &'a [WithItem], out: &mut Vec<Step>) {
+    fn with(&mut self, stmt: &'a StmtWith, items: &'a [WithItem], out: &mut Vec<StopStep>) {
         let Some((item, others)) = items.split_first() else {
             return self.body(&stmt.body, out);
         };
@@ -303,7 +303,7 @@ impl<'a> Steps<'_, 'a, '_> {
         if let Some(limit) = limit {
             let mut inner = Vec::new();
             self.with(stmt, others, &mut inner);
-            out.push(Step::Within {
+            out.push(StopStep::Within {
                 limit,
                 what,
                 place,
@@ -326,7 +326,7 @@ impl<'a> Steps<'_, 'a, '_> {
                 "concurrent.futures.ThreadPoolExecutor" | "concurrent.futures.ProcessPoolExecutor"
             )
         ) {
-            out.push(Step::Takes {
+            out.push(StopStep::Takes {
                 length: Length::Unlimited,
                 what: format!("`{what}` waits for what it runs").into(),
                 place,
@@ -334,7 +334,7 @@ impl<'a> Steps<'_, 'a, '_> {
         }
     }
 
-    fn for_loop(&mut self, stmt: &'a StmtFor, out: &mut Vec<Step>) {
+    fn for_loop(&mut self, stmt: &'a StmtFor, out: &mut Vec<StopStep>) {
         self.expr(&stmt.iter, out);
         let mut inner = self.of_body(&stmt.body);
         let count = match &*stmt.iter {
@@ -353,7 +353,7 @@ impl<'a> Steps<'_, 'a, '_> {
         if stmt.is_async {
             inner.insert(
                 0,
-                Step::Takes {
+                StopStep::Takes {
                     length: Length::Unclear,
                     what: format!("`async for … in {}`", self.reader.written(&*stmt.iter)).into(),
                     place: self.reader.place(stmt),
@@ -361,7 +361,7 @@ impl<'a> Steps<'_, 'a, '_> {
             );
         }
         if !inner.is_empty() {
-            out.push(Step::Times {
+            out.push(StopStep::Times {
                 count,
                 is_limited: true,
                 what: format!("for … in {}", self.reader.written(&*stmt.iter)).into(),
@@ -372,11 +372,11 @@ impl<'a> Steps<'_, 'a, '_> {
         self.body(&stmt.orelse, out);
     }
 
-    fn while_loop(&mut self, stmt: &'a StmtWhile, out: &mut Vec<Step>) {
+    fn while_loop(&mut self, stmt: &'a StmtWhile, out: &mut Vec<StopStep>) {
         let mut inner = self.of_expr(&stmt.test);
         self.body(&stmt.body, &mut inner);
         if !inner.is_empty() {
-            out.push(Step::Times {
+            out.push(StopStep::Times {
                 count: None,
                 is_limited: counts(&stmt.test),
                 what: format!("while {}", self.reader.written(&*stmt.test)).into(),
@@ -387,7 +387,7 @@ impl<'a> Steps<'_, 'a, '_> {
         self.body(&stmt.orelse, out);
     }
 
-    fn expr(&mut self, expr: &'a Expr, out: &mut Vec<Step>) {
+    fn expr(&mut self, expr: &'a Expr, out: &mut Vec<StopStep>) {
         if self.depth == DEEPEST {
             return;
         }
@@ -396,14 +396,14 @@ impl<'a> Steps<'_, 'a, '_> {
             Expr::Await(inner) => match &*inner.value {
                 Expr::Call(call) => self.call(call, true, out),
                 // A task, or what a name holds: how long it takes is up to what it runs.
-                other => out.push(Step::Takes {
+                other => out.push(StopStep::Takes {
                     length: Length::Unclear,
                     what: format!("`await {}`", self.reader.written(other)).into(),
                     place: self.reader.place(expr),
                 }),
             },
             Expr::Call(call) => self.call(call, false, out),
-            Expr::Yield(_) => out.push(Step::Runs),
+            Expr::Yield(_) => out.push(StopStep::Runs),
             Expr::BoolOp(bool) => bool.values.iter().for_each(|value| self.expr(value, out)),
             Expr::Compare(compare) => {
                 self.expr(&compare.left, out);
@@ -427,7 +427,7 @@ impl<'a> Steps<'_, 'a, '_> {
         self.depth -= 1;
     }
 
-    fn call(&mut self, call: &'a ExprCall, awaited: bool, out: &mut Vec<Step>) {
+    fn call(&mut self, call: &'a ExprCall, awaited: bool, out: &mut Vec<StopStep>) {
         let reader = self.reader;
         let place = reader.place(call);
         let what = reader.written(call);
@@ -436,7 +436,7 @@ impl<'a> Steps<'_, 'a, '_> {
         match path.as_deref().unwrap_or_default() {
             "asyncio.sleep" | "time.sleep" | "anyio.sleep" | "trio.sleep" => {
                 let length = reader.length(arguments.args.first());
-                out.push(Step::Takes {
+                out.push(StopStep::Takes {
                     length,
                     what: format!("`{what}`").into(),
                     place,
@@ -447,7 +447,7 @@ impl<'a> Steps<'_, 'a, '_> {
                 let inner = arguments
                     .find_positional(0)
                     .map(|inner| self.awaited(inner));
-                out.push(Step::Within {
+                out.push(StopStep::Within {
                     limit,
                     what,
                     place,
@@ -460,7 +460,7 @@ impl<'a> Steps<'_, 'a, '_> {
                         .find_keyword("timeout")
                         .map(|keyword| &keyword.value),
                 );
-                out.push(Step::Takes {
+                out.push(StopStep::Takes {
                     length: limit,
                     what: format!("`{what}`").into(),
                     place,
@@ -479,7 +479,7 @@ impl<'a> Steps<'_, 'a, '_> {
                     .iter()
                     .map(|part| self.awaited(part))
                     .collect();
-                out.push(Step::Together { place, parts });
+                out.push(StopStep::Together { place, parts });
             }
             // Nothing waits for these here, unless a group does.
             "asyncio.create_task" | "asyncio.ensure_future" => {}
@@ -508,7 +508,13 @@ impl<'a> Steps<'_, 'a, '_> {
     }
 
     /// A call of the project or of a library.
-    fn other(&self, call: &'a ExprCall, path: Option<String>, awaited: bool, out: &mut Vec<Step>) {
+    fn other(
+        &self,
+        call: &'a ExprCall,
+        path: Option<String>,
+        awaited: bool,
+        out: &mut Vec<StopStep>,
+    ) {
         let reader = self.reader;
         let what = reader.written(call);
         let place = reader.place(call);
@@ -523,7 +529,7 @@ impl<'a> Steps<'_, 'a, '_> {
                     .chain(keywords)
                     .map(|(name, value)| (name, reader.length(Some(value))))
                     .collect();
-                out.push(Step::Calls {
+                out.push(StopStep::Calls {
                     path: path.into(),
                     what,
                     limits,
@@ -532,7 +538,7 @@ impl<'a> Steps<'_, 'a, '_> {
                 });
             }
             // What cannot be followed and is waited for.
-            None if awaited => out.push(Step::Takes {
+            None if awaited => out.push(StopStep::Takes {
                 length: Length::Unclear,
                 what: format!("`await {what}`").into(),
                 place,
@@ -542,11 +548,11 @@ impl<'a> Steps<'_, 'a, '_> {
     }
 
     /// A coroutine among the arguments of what awaits it.
-    fn awaited(&mut self, expr: &'a Expr) -> Vec<Step> {
+    fn awaited(&mut self, expr: &'a Expr) -> Vec<StopStep> {
         let mut out = Vec::new();
         match expr {
             Expr::Call(call) => self.call(call, true, &mut out),
-            Expr::Starred(_) | Expr::Name(_) | Expr::Attribute(_) => out.push(Step::Takes {
+            Expr::Starred(_) | Expr::Name(_) | Expr::Attribute(_) => out.push(StopStep::Takes {
                 length: Length::Unclear,
                 what: format!("`{}`", self.reader.written(expr)).into(),
                 place: self.reader.place(expr),
@@ -558,14 +564,14 @@ impl<'a> Steps<'_, 'a, '_> {
 }
 
 /// Ways that differ in what takes time.
-fn push_ways(mut ways: Vec<Vec<Step>>, out: &mut Vec<Step>) {
+fn push_ways(mut ways: Vec<Vec<StopStep>>, out: &mut Vec<StopStep>) {
     if ways.iter().all(Vec::is_empty) {
         return;
     }
     if let [only] = &mut *ways {
         out.append(only);
     } else {
-        out.push(Step::OneOf(ways));
+        out.push(StopStep::OneOf(ways));
     }
 }
 

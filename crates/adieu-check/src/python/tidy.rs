@@ -146,7 +146,7 @@ impl<'a> Visitor<'a> for Uses {
         if text.len() <= LONGEST_ANNOTATION
             && let Ok(parsed) = ruff_python_parser::parse_expression(text)
         {
-            let mut inner = Names::default();
+            let mut inner = ImportedNames::default();
             inner.visit_expr(parsed.expr());
             for name in inner.0 {
                 self.add(&name);
@@ -157,9 +157,9 @@ impl<'a> Visitor<'a> for Uses {
 
 /// The names of a text in quotes, without what stands in quotes there.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct ImportedNames(Vec<String>);
 
-impl<'a> Visitor<'a> for Names {
+impl<'a> Visitor<'a> for ImportedNames {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Name(name) = expr {
             self.0.push(name.id.to_string());

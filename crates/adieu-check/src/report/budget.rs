@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::plain;
-use crate::budget::{Budget, Node, Origin, Patience, Shape, Verdict};
+use crate::budget::{Budget, BudgetNode, Origin, Patience, Shape, Verdict};
 use crate::check::Outcome;
 
 /// The version of the JSON: it changes when a field goes or changes its meaning.
@@ -89,7 +89,7 @@ fn waits(patience: &Patience) -> String {
 }
 
 /// One line a node: its length, what it is, and where that is said.
-fn tree(node: &Node, lead: &str, branch: &str, rows: &mut Vec<(String, String, String)>) {
+fn tree(node: &BudgetNode, lead: &str, branch: &str, rows: &mut Vec<(String, String, String)>) {
     let how = match &node.shape {
         Shape::Longest(_) => ", the longest counts",
         Shape::Within(..) => ", which cuts off what is inside",
@@ -167,7 +167,7 @@ fn object(budget: &Budget) -> Value {
     })
 }
 
-fn node(of: &Node) -> Value {
+fn node(of: &BudgetNode) -> Value {
     let how = match &of.shape {
         Shape::Takes(_) => "takes",
         Shape::Series(_) => "series",

@@ -11,7 +11,7 @@ use crate::report::fingerprint::fingerprints;
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct JsonEntry<'a> {
     #[serde(flatten)]
     finding: &'a Finding,
     fingerprint: String,
@@ -21,7 +21,7 @@ struct Entry<'a> {
 struct Report<'a> {
     version: u32,
     files: usize,
-    findings: Vec<Entry<'a>>,
+    findings: Vec<JsonEntry<'a>>,
     notices: &'a [Notice],
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             .findings
             .iter()
             .zip(fingerprints(&outcome.findings))
-            .map(|(finding, fingerprint)| Entry {
+            .map(|(finding, fingerprint)| JsonEntry {
                 finding,
                 fingerprint,
             })

@@ -58,13 +58,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 const RHYTHM: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ClientKind {
     KeepAlive,
     WebSocket,
     EventStream,
 }
 
-impl Kind {
+impl ClientKind {
     /// `1 WebSocket`, `8 WebSockets`.
     fn counted(self, count: usize) -> String {
         let one = match self {
@@ -85,7 +85,7 @@ struct Stage {
 
 /// What one client saw.
 struct Seen {
-    kind: Kind,
+    kind: ClientKind,
     /// How its connection ended, and when, if it did before the client left.
     closed: Option<(String, Instant)>,
     /// The longest time without a sign of life, before the signal and since.
@@ -96,7 +96,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ClientKind) -> Self {
         Self {
             kind,
             closed: None,
@@ -233,10 +233,11 @@ fn judge(
             .shown(evidence.into_iter().flatten())
             .measured(measured);
     }
-    let kinds: BTreeMap<Kind, usize> = all.iter().fold(BTreeMap::new(), |mut kinds, client| {
-        *kinds.entry(client.kind).or_default() += 1;
-        kinds
-    });
+    let kinds: BTreeMap<ClientKind, usize> =
+        all.iter().fold(BTreeMap::new(), |mut kinds, client| {
+            *kinds.entry(client.kind).or_default() += 1;
+            kinds
+        });
     let kinds: Vec<String> = kinds
         .iter()
         .map(|(kind, count)| kind.counted(*count))
@@ -255,7 +256,7 @@ fn judge(
 
 /// `16 keep-alive connections closed, 8 WebSockets paused`.
 fn counted(all: &[Seen]) -> String {
-    let mut counts: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(ClientKind, &str), usize> = BTreeMap::new();
     for client in all {
         let what = match (&client.closed, client.paused()) {
             (Some(_), _) => "closed",
@@ -272,7 +273,7 @@ fn counted(all: &[Seen]) -> String {
 
 /// A line for each way in which clients noticed it.
 fn evidence(all: &[Seen], name: &str, signal: Instant) -> Vec<String> {
-    let mut ways: BTreeMap<(Kind, String), Vec<Duration>> = BTreeMap::new();
+    let mut ways: BTreeMap<(ClientKind, String), Vec<Duration>> = BTreeMap::new();
     for client in all {
         let (how, after) = match &client.closed {
             Some((how, at)) => (how.clone(), at.saturating_duration_since(signal)),
@@ -344,7 +345,7 @@ async fn open_stream(endpoint: &Endpoint) -> Result<EventStream, String> {
 
 /// Asks again and again on one connection.
 async fn keep_alive(mut conn: RawConn, request: Arc<[u8]>, stages: watch::Receiver<Stage>) -> Seen {
-    let mut seen = Seen::new(Kind::KeepAlive);
+    let mut seen = Seen::new(ClientKind::KeepAlive);
     loop {
         let since = Instant::now();
         if let Err(broken) = conn.send(&request).await {
@@ -371,7 +372,7 @@ async fn keep_alive(mut conn: RawConn, request: Arc<[u8]>, stages: watch::Receiv
 async fn web_socket(mut socket: WebSocket, stages: watch::Receiver<Stage>) -> Seen {
     const PING: u8 = 9;
     const PONG: u8 = 10;
-    let mut seen = Seen::new(Kind::WebSocket);
+    let mut seen = Seen::new(ClientKind::WebSocket);
     loop {
         let since = Instant::now();
         if let Err(error) = socket.send(PING, b"adieu").await {
@@ -403,7 +404,7 @@ async fn web_socket(mut socket: WebSocket, stages: watch::Receiver<Stage>) -> Se
 
 /// Reads events.
 async fn event_stream(mut stream: EventStream, stages: watch::Receiver<Stage>) -> Seen {
-    let mut seen = Seen::new(Kind::EventStream);
+    let mut seen = Seen::new(ClientKind::EventStream);
     loop {
         let since = seen.last;
         let next = tokio::select! {
@@ -428,7 +429,7 @@ async fn over(mut stages: watch::Receiver<Stage>) {
 mod tests {
     use super::*;
 
-    fn client(kind: Kind, closed: bool, quiet: (u64, u64), signs: u32) -> Seen {
+    fn client(kind: ClientKind, closed: bool, quiet: (u64, u64), signs: u32) -> Seen {
         let mut seen = Seen::new(kind);
         seen.quiet = (
             Duration::from_millis(quiet.0),
@@ -443,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_pause_counts_against_the_rhythm_before_the_signal() {
-        let paused = |quiet, signs| client(Kind::EventStream, false, quiet, signs).paused();
+        let paused = |quiet, signs| client(ClientKind::EventStream, false, quiet, signs).paused();
         assert!(paused((20, 1_100), 50));
         assert!(!paused((20, 900), 50));
         assert!(!paused((2_000, 2_500), 3));
@@ -454,11 +455,11 @@ mod tests {
     #[test]
     fn clients_are_counted_by_kind_and_by_what_they_noticed() {
         let all = [
-            client(Kind::WebSocket, true, (0, 0), 9),
-            client(Kind::KeepAlive, true, (0, 0), 9),
-            client(Kind::KeepAlive, true, (0, 0), 9),
-            client(Kind::KeepAlive, false, (0, 5_000), 9),
-            client(Kind::KeepAlive, false, (0, 10), 9),
+            client(ClientKind::WebSocket, true, (0, 0), 9),
+            client(ClientKind::KeepAlive, true, (0, 0), 9),
+            client(ClientKind::KeepAlive, true, (0, 0), 9),
+            client(ClientKind::KeepAlive, false, (0, 5_000), 9),
+            client(ClientKind::KeepAlive, false, (0, 10), 9),
         ];
         assert_eq!(
             counted(&all),

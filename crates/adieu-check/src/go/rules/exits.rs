@@ -1,6 +1,6 @@
 //! Exits that cut a shutdown off: `log.Fatal` and `os.Exit` where something is still to be done.
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 use crate::go::names::{
     GoCode, arguments, function_of, is_function, last_name, method, statement_of,
 };
@@ -8,14 +8,14 @@ use crate::go::summary::{HTTP, Need, SIGNAL, Sink};
 use crate::rule;
 
 /// Whether a call ends the process without running what is deferred.
-fn ends_process(code: &GoCode<'_>, call: Node<'_>) -> bool {
+fn ends_process(code: &GoCode<'_>, call: FlatNode<'_>) -> bool {
     if !call.is("call_expression") {
         return false;
     }
     code.calls(call, "os", &["Exit"]) || name_of(call).is_some_and(is_fatal)
 }
 
-fn name_of<'t>(call: Node<'t>) -> Option<&'t str> {
+fn name_of<'t>(call: FlatNode<'t>) -> Option<&'t str> {
     method(call).map(|(_, name)| name)
 }
 
@@ -24,7 +24,7 @@ fn is_fatal(name: &str) -> bool {
 }
 
 /// `ListenAndServe` returns `ErrServerClosed` as soon as `Shutdown` begins: an exit on any error ends the process then.
-pub(super) fn on_server_closed(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
+pub(super) fn on_server_closed(code: &GoCode<'_>, call: FlatNode<'_>, sink: &mut Sink<'_>) {
     let Some((operand, name)) = method(call) else {
         return;
     };
@@ -40,7 +40,7 @@ pub(super) fn on_server_closed(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sin
     let Some(exit) = exit_behind(code, call) else {
         return;
     };
-    let said = exit.child("function").map_or("it", Node::text);
+    let said = exit.child("function").map_or("it", FlatNode::text);
     let message = format!(
         "`{name}` returns `ErrServerClosed` as soon as `Shutdown` is called, and `{said}` then ends the process in the \
          middle of it: leave that error out with `errors.Is(err, http.ErrServerClosed)`"
@@ -54,7 +54,7 @@ pub(super) fn on_server_closed(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sin
 }
 
 /// The exit that any error of this call leads to.
-fn exit_behind<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Node<'t>> {
+fn exit_behind<'t>(code: &GoCode<'t>, call: FlatNode<'t>) -> Option<FlatNode<'t>> {
     // `log.Fatal(server.ListenAndServe())`.
     let around = call.ancestors().take_while(|above| !is_function(*above));
     if let Some(exit) = around.into_iter().find(|above| ends_process(code, *above)) {
@@ -100,13 +100,13 @@ fn exit_behind<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Node<'t>> {
 }
 
 /// An exit inside of a goroutine.
-pub(super) fn in_goroutine(code: &GoCode<'_>, statement: Node<'_>, sink: &mut Sink<'_>) {
+pub(super) fn in_goroutine(code: &GoCode<'_>, statement: FlatNode<'_>, sink: &mut Sink<'_>) {
     for node in statement.below().filter(|node| ends_process(code, *node)) {
         let nearest = node.ancestors().find(|above| above.is("go_statement"));
         if nearest != Some(statement) {
             continue;
         }
-        let said = node.child("function").map_or("this", Node::text);
+        let said = node.child("function").map_or("this", FlatNode::text);
         let message = format!(
             "`{said}` in a goroutine ends the process whatever the others are doing: send the error to `main`"
         );
@@ -115,7 +115,7 @@ pub(super) fn in_goroutine(code: &GoCode<'_>, statement: Node<'_>, sink: &mut Si
 }
 
 /// The end of `main` by an exit, behind a `defer` that matters.
-pub(super) fn skips_defers(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
+pub(super) fn skips_defers(code: &GoCode<'_>, call: FlatNode<'_>, sink: &mut Sink<'_>) {
     if !ends_process(code, call) {
         return;
     }
@@ -130,7 +130,7 @@ pub(super) fn skips_defers(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_
         let at_end = list.is_some_and(|list| {
             list.children().filter(|it| !it.is("comment")).last() == Some(statement)
         });
-        let in_main = list.and_then(Node::parent).and_then(Node::parent) == Some(main);
+        let in_main = list.and_then(FlatNode::parent).and_then(FlatNode::parent) == Some(main);
         at_end && in_main
     });
     if !is_last && !is_behind_signal(code, call, main) {
@@ -142,7 +142,7 @@ pub(super) fn skips_defers(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_
         .filter(|node| node.is("defer_statement") && function_of(*node) == Some(main))
         .find_map(|node| node.first().filter(|deferred| matters(*deferred)));
     let Some(deferred) = deferred else { return };
-    let said = call.child("function").map_or("this", Node::text);
+    let said = call.child("function").map_or("this", FlatNode::text);
     let lost = match deferred.child("function") {
         Some(named) if !is_function(named) => format!("`{}`", named.text()),
         _ => "the function".to_owned(),
@@ -155,7 +155,7 @@ pub(super) fn skips_defers(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_
 }
 
 /// Whether the exit is the answer of a goroutine to a signal.
-fn is_behind_signal(code: &GoCode<'_>, call: Node<'_>, main: Node<'_>) -> bool {
+fn is_behind_signal(code: &GoCode<'_>, call: FlatNode<'_>, main: FlatNode<'_>) -> bool {
     let Some(goroutine) = call.ancestors().find(|above| above.is("go_statement")) else {
         return false;
     };
@@ -175,10 +175,11 @@ fn is_behind_signal(code: &GoCode<'_>, call: Node<'_>, main: Node<'_>) -> bool {
 }
 
 /// What is lost when it does not run: closing, flushing, saving.
-fn matters(deferred: Node<'_>) -> bool {
+fn matters(deferred: FlatNode<'_>) -> bool {
     if deferred.child("function").is_some_and(is_function) {
-        let closes =
-            |node: Node<'_>| node.is("call_expression") && name_of(node).is_some_and(is_clean_up);
+        let closes = |node: FlatNode<'_>| {
+            node.is("call_expression") && name_of(node).is_some_and(is_clean_up)
+        };
         return deferred.below().any(closes);
     }
     name_of(deferred).is_some_and(is_clean_up)

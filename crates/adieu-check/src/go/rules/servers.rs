@@ -1,6 +1,6 @@
 //! Servers that a program starts: whether a signal stops them, and whether `main` waits for that.
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 use crate::go::names::{GoCode, arguments, function_of, is_function, last_name, method};
 use crate::go::summary::{HTTP, Need, Sink};
 use crate::rule;
@@ -9,7 +9,7 @@ use crate::severity::Severity;
 const GRPC: &str = "google.golang.org/grpc";
 const GIN: &str = "github.com/gin-gonic/gin";
 
-pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut Sink<'_>) {
+pub(super) fn check(code: &GoCode<'_>, call: FlatNode<'_>, is_main: bool, sink: &mut Sink<'_>) {
     let Some(server) = server(code, call) else {
         return;
     };
@@ -33,7 +33,7 @@ struct Server<'t> {
     is_grpc: bool,
 }
 
-fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
+fn server<'t>(code: &GoCode<'t>, call: FlatNode<'t>) -> Option<Server<'t>> {
     let said = call.child("function")?.text();
     if code.calls(
         call,
@@ -77,9 +77,9 @@ fn server<'t>(code: &GoCode<'t>, call: Node<'t>) -> Option<Server<'t>> {
 }
 
 /// Whether the function starts another server before: with TLS and without, one of which runs.
-fn is_reported(code: &GoCode<'_>, call: Node<'_>) -> bool {
+fn is_reported(code: &GoCode<'_>, call: FlatNode<'_>) -> bool {
     let function = function_of(call);
-    let before = function.into_iter().flat_map(Node::below);
+    let before = function.into_iter().flat_map(FlatNode::below);
     before
         .take_while(|node| node.start() < call.start())
         .any(|node| {
@@ -90,7 +90,7 @@ fn is_reported(code: &GoCode<'_>, call: Node<'_>) -> bool {
         })
 }
 
-fn is_in_goroutine(call: Node<'_>) -> bool {
+fn is_in_goroutine(call: FlatNode<'_>) -> bool {
     call.ancestors().any(|above| above.is("go_statement"))
         // `g.Go(func() error { return server.ListenAndServe() })`.
         || call.ancestors().any(|above| {
@@ -106,7 +106,7 @@ fn is_in_goroutine(call: Node<'_>) -> bool {
 
 fn without_shutdown(
     code: &GoCode<'_>,
-    call: Node<'_>,
+    call: FlatNode<'_>,
     server: &Server<'_>,
     is_main: bool,
     sink: &mut Sink<'_>,
@@ -132,7 +132,7 @@ fn without_shutdown(
 }
 
 /// Whether only programs of the same machine reach the server: `"localhost:80"`, or a listener of `net.Listen` for it.
-fn is_local(code: &GoCode<'_>, call: Node<'_>) -> bool {
+fn is_local(code: &GoCode<'_>, call: FlatNode<'_>) -> bool {
     let is_name = |text: &str| {
         let text = text.trim_matches('"');
         text.starts_with("localhost:") || text.starts_with("127.0.0.1:")
@@ -151,7 +151,7 @@ fn is_local(code: &GoCode<'_>, call: Node<'_>) -> bool {
 }
 
 /// `ListenAndServe` returns as soon as `Shutdown` is called, not when it has returned.
-fn not_awaited(call: Node<'_>, server: &Server<'_>, sink: &mut Sink<'_>) {
+fn not_awaited(call: FlatNode<'_>, server: &Server<'_>, sink: &mut Sink<'_>) {
     let (Some(name), Some(function)) = (server.name, function_of(call)) else {
         return;
     };

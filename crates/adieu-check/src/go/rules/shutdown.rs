@@ -1,6 +1,6 @@
 //! How `Shutdown` is called: with a context that ends in time, and that is not over before it begins.
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 use crate::go::names::{
     Definition, GoCode, arguments, is_function, last_name, method, statement_of,
 };
@@ -10,7 +10,7 @@ use crate::rule;
 const CONTEXT: &str = "context";
 
 /// `server.Shutdown(ctx)`.
-pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
+pub(super) fn check(code: &GoCode<'_>, call: FlatNode<'_>, sink: &mut Sink<'_>) {
     let Some((operand, "Shutdown")) = method(call) else {
         return;
     };
@@ -22,7 +22,7 @@ pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
         None => return,
     };
     match origin(code, context) {
-        Origin::WithoutLimit => {
+        ContextOrigin::WithoutLimit => {
             let message = "`Shutdown` waits for as long as one client holds its connection: give it a context with a \
                            deadline, as `context.WithTimeout` makes one";
             sink.report(
@@ -32,7 +32,7 @@ pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
                 needs,
             );
         }
-        Origin::Context(definition, limited) => {
+        ContextOrigin::Context(definition, limited) => {
             if is_over(code, definition, call) {
                 let name = definition.name.text();
                 let what = if limited { "is made from" } else { "is" };
@@ -43,12 +43,12 @@ pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
                 sink.report(call, rule::GO_SHUTDOWN_CANCELLED, message, needs);
             }
         }
-        Origin::Unknown => {}
+        ContextOrigin::Unknown => {}
     }
 }
 
 /// What has to be so for this to be an `http.Server` or an echo server.
-fn what_is_shut_down(code: &GoCode<'_>, operand: Node<'_>) -> Option<Vec<Need>> {
+fn what_is_shut_down(code: &GoCode<'_>, operand: FlatNode<'_>) -> Option<Vec<Need>> {
     if code.has_type(operand, HTTP, "Server") || is_echo(code, operand) {
         return Some(Vec::new());
     }
@@ -57,7 +57,7 @@ fn what_is_shut_down(code: &GoCode<'_>, operand: Node<'_>) -> Option<Vec<Need>> 
 }
 
 /// Whether a variable holds what `echo.New` made.
-pub(super) fn is_echo(code: &GoCode<'_>, operand: Node<'_>) -> bool {
+pub(super) fn is_echo(code: &GoCode<'_>, operand: FlatNode<'_>) -> bool {
     let made_by_echo = |definition: Definition<'_>| {
         definition
             .value
@@ -71,7 +71,7 @@ pub(super) fn is_echo(code: &GoCode<'_>, operand: Node<'_>) -> bool {
 }
 
 /// What a context is made from.
-enum Origin<'t> {
+enum ContextOrigin<'t> {
     /// `context.Background()`, and nothing on the way limits it.
     WithoutLimit,
     /// A variable, and whether a context with a limit was made of it.
@@ -79,7 +79,7 @@ enum Origin<'t> {
     Unknown,
 }
 
-fn origin<'t>(code: &GoCode<'t>, context: Node<'t>) -> Origin<'t> {
+fn origin<'t>(code: &GoCode<'t>, context: FlatNode<'t>) -> ContextOrigin<'t> {
     let mut node = context;
     let mut limited = false;
     let mut last: Option<Definition<'t>> = None;
@@ -97,7 +97,7 @@ fn origin<'t>(code: &GoCode<'t>, context: Node<'t>) -> Origin<'t> {
             "call_expression" => match code.called(node) {
                 Some((CONTEXT, "Background" | "TODO")) => {
                     if !limited {
-                        return Origin::WithoutLimit;
+                        return ContextOrigin::WithoutLimit;
                     }
                     break;
                 }
@@ -124,13 +124,13 @@ fn origin<'t>(code: &GoCode<'t>, context: Node<'t>) -> Origin<'t> {
         }
     }
     match last {
-        Some(definition) => Origin::Context(definition, limited),
-        None => Origin::Unknown,
+        Some(definition) => ContextOrigin::Context(definition, limited),
+        None => ContextOrigin::Unknown,
     }
 }
 
 /// Whether the end of this context was waited for on the way to the call.
-fn is_over(code: &GoCode<'_>, definition: Definition<'_>, call: Node<'_>) -> bool {
+fn is_over(code: &GoCode<'_>, definition: Definition<'_>, call: FlatNode<'_>) -> bool {
     let name = definition.name.text();
     let Some(function) = call.ancestors().filter(|node| is_function(*node)).last() else {
         return false;
@@ -158,7 +158,7 @@ fn is_over(code: &GoCode<'_>, definition: Definition<'_>, call: Node<'_>) -> boo
 }
 
 /// Whether the call is made only once the receive has returned.
-fn comes_after(receive: Node<'_>, call: Node<'_>) -> bool {
+fn comes_after(receive: FlatNode<'_>, call: FlatNode<'_>) -> bool {
     let case = receive
         .ancestors()
         .find(|above| above.is("communication_case"));
@@ -181,7 +181,7 @@ fn comes_after(receive: Node<'_>, call: Node<'_>) -> bool {
 }
 
 /// Whether a function literal between them may be called at another time.
-fn in_later_function(outer: Node<'_>, call: Node<'_>) -> bool {
+fn in_later_function(outer: FlatNode<'_>, call: FlatNode<'_>) -> bool {
     call.ancestors()
         .take_while(|above| *above != outer)
         .any(is_function)

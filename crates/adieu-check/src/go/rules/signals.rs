@@ -1,12 +1,12 @@
 //! `signal.Notify` and `signal.NotifyContext`: which signals, into what, and where.
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 use crate::go::names::{GoCode, arguments, function_of};
 use crate::go::summary::{Need, SIGNAL, Sink};
 use crate::rule;
 use crate::severity::Severity;
 
-pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut Sink<'_>) {
+pub(super) fn check(code: &GoCode<'_>, call: FlatNode<'_>, is_main: bool, sink: &mut Sink<'_>) {
     if !code.calls(call, SIGNAL, &["Notify", "NotifyContext"]) {
         return;
     }
@@ -22,7 +22,7 @@ pub(super) fn check(code: &GoCode<'_>, call: Node<'_>, is_main: bool, sink: &mut
 }
 
 /// A signal that comes while the program does something else is dropped.
-fn unbuffered(code: &GoCode<'_>, call: Node<'_>, target: Node<'_>, sink: &mut Sink<'_>) {
+fn unbuffered(code: &GoCode<'_>, call: FlatNode<'_>, target: FlatNode<'_>, sink: &mut Sink<'_>) {
     let made = code.definition(target).and_then(|it| it.value);
     let Some(made) =
         made.filter(|made| made.child("function").is_some_and(|it| it.text() == "make"))
@@ -41,8 +41,8 @@ fn unbuffered(code: &GoCode<'_>, call: Node<'_>, target: Node<'_>, sink: &mut Si
     }
 }
 
-fn which(call: Node<'_>, signals: &[Node<'_>], sink: &mut Sink<'_>) {
-    let last = |node: &Node<'_>| {
+fn which(call: FlatNode<'_>, signals: &[FlatNode<'_>], sink: &mut Sink<'_>) {
+    let last = |node: &FlatNode<'_>| {
         let text = node.text();
         text.rsplit('.').next().unwrap_or(text).to_owned()
     };
@@ -87,14 +87,14 @@ fn which(call: Node<'_>, signals: &[Node<'_>], sink: &mut Sink<'_>) {
 }
 
 /// `os.Interrupt` and `syscall.SIGTERM`, and not a variable.
-fn is_named(node: Node<'_>) -> bool {
+fn is_named(node: FlatNode<'_>) -> bool {
     node.is("selector_expression")
         && node
             .child("operand")
             .is_some_and(|it| matches!(it.text(), "os" | "syscall" | "unix" | "windows"))
 }
 
-fn in_library(call: Node<'_>, sink: &mut Sink<'_>) {
+fn in_library(call: FlatNode<'_>, sink: &mut Sink<'_>) {
     let function = function_of(call).and_then(|it| it.child("name"));
     let message = match function {
         Some(name) => format!(

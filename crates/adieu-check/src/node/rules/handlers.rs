@@ -1,7 +1,7 @@
 //! Handlers of signals: which signals, and what they do.
 
 use super::servers::{closes_server, is_http};
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 use crate::node::names::{
     NodeCode, arguments, callee, function_of, is_exit, is_function, literal, method,
 };
@@ -25,7 +25,7 @@ const LIMITS: &[&str] = &[
     "stoppable",
 ];
 
-pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>) {
+pub(super) fn check<'t>(code: &NodeCode<'t>, call: FlatNode<'t>, sink: &mut Sink<'_>) {
     let is_handler = method(call).is_some_and(|(object, name)| {
         object.text() == "process"
             && matches!(name, "on" | "once" | "addListener" | "prependListener")
@@ -66,12 +66,12 @@ pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>
 }
 
 /// The signals that a first argument of `process.on` stands for; none where that is not known.
-fn signals<'t>(code: &NodeCode<'t>, signal: Node<'t>) -> Vec<&'t str> {
+fn signals<'t>(code: &NodeCode<'t>, signal: FlatNode<'t>) -> Vec<&'t str> {
     match signal.kind() {
         "string" => vec![literal(signal)],
         "identifier" => {
             let name = signal.text();
-            let mut arrays: Vec<Node<'t>> = Vec::new();
+            let mut arrays: Vec<FlatNode<'t>> = Vec::new();
             for above in signal.ancestors() {
                 // `for (const signal of ['SIGINT', 'SIGTERM'])`.
                 if above.is("for_in_statement")
@@ -89,7 +89,7 @@ fn signals<'t>(code: &NodeCode<'t>, signal: Node<'t>) -> Vec<&'t str> {
                                 == Some(name)
                         });
                 if is_parameter {
-                    let call = above.parent().and_then(Node::parent);
+                    let call = above.parent().and_then(FlatNode::parent);
                     arrays.extend(
                         call.and_then(method)
                             .filter(|(_, name)| *name == "forEach")
@@ -114,7 +114,7 @@ fn signals<'t>(code: &NodeCode<'t>, signal: Node<'t>) -> Vec<&'t str> {
     }
 }
 
-fn exits_at_once(at: Node<'_>, sink: &mut Sink<'_>) {
+fn exits_at_once(at: FlatNode<'_>, sink: &mut Sink<'_>) {
     let message = "this exits with requests in flight: close the server, and exit once `close` has called back";
     sink.report(
         at,
@@ -124,7 +124,12 @@ fn exits_at_once(at: Node<'_>, sink: &mut Sink<'_>) {
     );
 }
 
-fn what_it_does<'t>(code: &NodeCode<'t>, call: Node<'t>, handler: Node<'t>, sink: &mut Sink<'_>) {
+fn what_it_does<'t>(
+    code: &NodeCode<'t>,
+    call: FlatNode<'t>,
+    handler: FlatNode<'t>,
+    sink: &mut Sink<'_>,
+) {
     let functions = reached(code, handler);
     let calls = || {
         functions
@@ -137,7 +142,7 @@ fn what_it_does<'t>(code: &NodeCode<'t>, call: Node<'t>, handler: Node<'t>, sink
         for exit in function.below().filter(|node| is_exit(*node)) {
             if let Some(close) = closed_just_before(code, exit) {
                 exits_early = true;
-                let said = callee(close).map_or("close", Node::text);
+                let said = callee(close).map_or("close", FlatNode::text);
                 let message = format!(
                     "this ends the process before `{said}` has closed the server, with requests in flight: exit in its callback"
                 );
@@ -189,7 +194,7 @@ fn what_it_does<'t>(code: &NodeCode<'t>, call: Node<'t>, handler: Node<'t>, sink
 }
 
 /// The handler and the functions of this file that it calls.
-fn reached<'t>(code: &NodeCode<'t>, handler: Node<'t>) -> Vec<Node<'t>> {
+fn reached<'t>(code: &NodeCode<'t>, handler: FlatNode<'t>) -> Vec<FlatNode<'t>> {
     let mut functions = vec![handler];
     let mut from = 0;
     for _ in 0..DEEPEST {
@@ -214,11 +219,11 @@ fn reached<'t>(code: &NodeCode<'t>, handler: Node<'t>) -> Vec<Node<'t>> {
 }
 
 /// The call that began to close a server, where the exit does not wait for it.
-fn closed_just_before<'t>(code: &NodeCode<'t>, exit: Node<'t>) -> Option<Node<'t>> {
+fn closed_just_before<'t>(code: &NodeCode<'t>, exit: FlatNode<'t>) -> Option<FlatNode<'t>> {
     let statement = exit.parent().filter(|it| it.is("expression_statement"))?;
     let block = statement.parent().filter(|it| it.is("statement_block"))?;
     let function = function_of(exit)?;
-    let is_own = |node: Node<'t>| function_of(node) == Some(function);
+    let is_own = |node: FlatNode<'t>| function_of(node) == Some(function);
     let mut before = block.below().take_while(|node| node.start() < exit.start());
     let close = before.find(|node| {
         let is_alone = node
@@ -235,7 +240,7 @@ fn closed_just_before<'t>(code: &NodeCode<'t>, exit: Node<'t>) -> Option<Node<'t
 }
 
 /// Whether a call only writes a line.
-fn is_said(code: &NodeCode<'_>, call: Node<'_>) -> bool {
+fn is_said(code: &NodeCode<'_>, call: FlatNode<'_>) -> bool {
     let Some(function) = callee(call) else {
         return false;
     };

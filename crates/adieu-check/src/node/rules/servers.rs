@@ -1,6 +1,6 @@
 //! Servers that a program starts: whether a signal closes them.
 
-use crate::flat_tree::Node;
+use crate::flat_tree::FlatNode;
 use crate::node::names::{NodeCode, Server, callee, function_of, method};
 use crate::node::summary::{Need, Sink};
 use crate::rule;
@@ -9,13 +9,13 @@ use crate::rule;
 const DEEPEST: usize = 5;
 
 /// Whether a call is `serve()` of hono.
-pub(in crate::node) fn is_serve(code: &NodeCode<'_>, call: Node<'_>) -> bool {
+pub(in crate::node) fn is_serve(code: &NodeCode<'_>, call: FlatNode<'_>) -> bool {
     callee(call).is_some_and(|function| {
         function.text() == "serve" && code.module("serve") == Some("@hono/node-server")
     })
 }
 
-pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>) {
+pub(super) fn check<'t>(code: &NodeCode<'t>, call: FlatNode<'t>, sink: &mut Sink<'_>) {
     let object = method(call)
         .filter(|(_, name)| *name == "listen")
         .map(|(object, _)| object);
@@ -44,7 +44,7 @@ pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>
     if is_closed(code, call) || !runs_at_start(code, call, DEEPEST) {
         return;
     }
-    let said = callee(call).map_or("listen", Node::text);
+    let said = callee(call).map_or("listen", FlatNode::text);
     let said = if said.contains(['\n', '(']) {
         "listen"
     } else {
@@ -58,14 +58,14 @@ pub(super) fn check<'t>(code: &NodeCode<'t>, call: Node<'t>, sink: &mut Sink<'_>
 }
 
 /// Whether this is the application of another file: `import app from './app'`.
-pub(in crate::node) fn is_imported_application(code: &NodeCode<'_>, object: Node<'_>) -> bool {
+pub(in crate::node) fn is_imported_application(code: &NodeCode<'_>, object: FlatNode<'_>) -> bool {
     let name = object.text();
     let is_own = |name: &str| {
         code.module(name)
             .is_some_and(|module| module.starts_with(['.', '@', '~', '#', '/']))
     };
     // `const app = await createApp()`.
-    let is_made = |value: &Node<'_>| {
+    let is_made = |value: &FlatNode<'_>| {
         let value = match value.kind() {
             "await_expression" => value.first(),
             _ => Some(*value),
@@ -79,7 +79,7 @@ pub(in crate::node) fn is_imported_application(code: &NodeCode<'_>, object: Node
 }
 
 /// Whether a server of this file is closed by its name anywhere: it has another end than a signal.
-fn is_closed(code: &NodeCode<'_>, listen: Node<'_>) -> bool {
+fn is_closed(code: &NodeCode<'_>, listen: FlatNode<'_>) -> bool {
     let mut names: Vec<&str> = Vec::new();
     names.extend(method(listen).map(|(object, _)| object.text()));
     let declarator = listen.ancestors().find(|above| {
@@ -91,7 +91,7 @@ fn is_closed(code: &NodeCode<'_>, listen: Node<'_>) -> bool {
     names.extend(
         declarator
             .and_then(|it| it.child("name").or(it.child("left")))
-            .map(Node::text),
+            .map(FlatNode::text),
     );
     code.root.below().any(|node| {
         node.is("call_expression")
@@ -102,7 +102,7 @@ fn is_closed(code: &NodeCode<'_>, listen: Node<'_>) -> bool {
 }
 
 /// Whether the file runs this as soon as it is loaded: at its top, or in functions that its top calls.
-fn runs_at_start<'t>(code: &NodeCode<'t>, node: Node<'t>, steps: usize) -> bool {
+fn runs_at_start<'t>(code: &NodeCode<'t>, node: FlatNode<'t>, steps: usize) -> bool {
     let Some(steps) = steps.checked_sub(1) else {
         return false;
     };
@@ -154,7 +154,7 @@ fn runs_at_start<'t>(code: &NodeCode<'t>, node: Node<'t>, steps: usize) -> bool 
 }
 
 /// Whether the server of a call such as `server.close()` is one whose connections may stay open.
-pub(super) fn is_http<'t>(code: &NodeCode<'t>, close: Node<'t>) -> bool {
+pub(super) fn is_http<'t>(code: &NodeCode<'t>, close: FlatNode<'t>) -> bool {
     method(close).is_some_and(|(object, name)| {
         name == "close"
             && matches!(
@@ -165,7 +165,7 @@ pub(super) fn is_http<'t>(code: &NodeCode<'t>, close: Node<'t>) -> bool {
 }
 
 /// Whether a call closes a server, as far as names and types tell.
-pub(super) fn closes_server<'t>(code: &NodeCode<'t>, call: Node<'t>) -> bool {
+pub(super) fn closes_server<'t>(code: &NodeCode<'t>, call: FlatNode<'t>) -> bool {
     let Some((object, name)) = method(call) else {
         return false;
     };
