@@ -3,6 +3,7 @@
 // They are caught in the registry and dispatched to the services that subscribe.
 
 mod dispatch;
+mod key_press;
 mod kind;
 mod registry;
 

@@ -10,8 +10,9 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::key_press::{KeyPresses, Sender};
 use crate::runtime::shared::ServiceShared;
 use crate::signal::Signal;
 use crate::util::sys;
@@ -23,8 +24,8 @@ struct SignalRegistry {
     early: Vec<Signal>,
     /// Caught for a scope that had ended: the next service gets them, or they have their previous effect.
     late: Vec<Signal>,
-    /// The last interrupt that has no other half yet: who sent it, and when.
-    last_interrupt: Option<(Sender, Instant)>,
+    /// The interrupts whose other half may still come.
+    presses: KeyPresses,
     /// Guards that are alive.
     catches: usize,
     /// What was there before, and is put back.
@@ -35,7 +36,7 @@ static REGISTRY: Mutex<SignalRegistry> = Mutex::new(SignalRegistry {
     listeners: Vec::new(),
     early: Vec::new(),
     late: Vec::new(),
-    last_interrupt: None,
+    presses: KeyPresses::new(),
     catches: 0,
     taken: platform::NOTHING,
 });
@@ -150,34 +151,12 @@ fn release(registry: &mut SignalRegistry) {
     }
 }
 
-/// Who sent a signal.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sender {
-    /// A key press: the kernel signals the whole foreground process group.
-    Terminal,
-    /// A process, through `kill`.
-    #[cfg_attr(
-        windows,
-        expect(dead_code, reason = "an event of a console has no sender")
-    )]
-    Process,
-}
-
-/// A key press comes in twice if a wrapper such as `timeout` or `npm` passes it on: from the terminal, and
-/// within this time from the wrapper. Two signals that processes sent are two, however fast they follow.
-const PASSED_ON: Duration = Duration::from_millis(20);
-
 /// A signal has come in.
 fn deliver(signal: Signal, sender: Sender) {
     let listeners = {
         let mut registry = registry();
-        if signal == Signal::Interrupt {
-            // Two threads may handle the two, so that the wrapper's is noted first.
-            let other = registry.last_interrupt.take();
-            if other.is_some_and(|(of, at)| of != sender && at.elapsed() < PASSED_ON) {
-                return;
-            }
-            registry.last_interrupt = Some((sender, Instant::now()));
+        if signal == Signal::Interrupt && registry.presses.is_second_half(sender, Instant::now()) {
+            return;
         }
         let live: Vec<Arc<ServiceShared>> = registry.live().collect();
         if live.is_empty() {
@@ -374,11 +353,11 @@ mod platform {
     }
 
     fn on_byte(byte: u8) {
-        let (number, typed) = sys::read_byte(byte);
-        let sender = if typed {
-            Sender::Terminal
-        } else {
-            Sender::Process
+        let (number, origin) = sys::read_byte(byte);
+        let sender = match origin {
+            sys::Origin::Terminal => Sender::Terminal,
+            sys::Origin::Parent => Sender::Parent,
+            sys::Origin::Other => Sender::Process,
         };
         match meaning(number) {
             Some(signal) => deliver(signal, sender),
@@ -398,7 +377,7 @@ mod tests {
             listeners: Vec::new(),
             early: Vec::new(),
             late: Vec::new(),
-            last_interrupt: None,
+            presses: KeyPresses::new(),
             catches: 1,
             taken: platform::NOTHING,
         };

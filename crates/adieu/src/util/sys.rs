@@ -378,7 +378,8 @@ pub(crate) use messages::{ReceivedMessage, receive_message, send_message};
 
 #[cfg(unix)]
 pub(crate) use signals::{
-    Disposition, Mask, NO_SIGNAL, install, is_ignored, overflowed, raise, read_byte, restore,
+    Disposition, Mask, NO_SIGNAL, Origin, install, is_ignored, overflowed, raise, read_byte,
+    restore,
 };
 
 #[cfg(all(test, target_os = "linux", feature = "net"))]
@@ -391,5 +392,17 @@ mod tests {
         let pid = u32::try_from(child.id()).expect("a process id");
         drop(child);
         await_any_end(pid).expect("it has ended");
+    }
+
+    /// Two owners would close each other's file.
+    #[cfg(feature = "net")]
+    #[test]
+    fn a_descriptor_that_is_named_twice_is_adopted_once() {
+        use std::os::fd::IntoRawFd;
+        let null = std::fs::File::open("/dev/null").expect("a file");
+        let number = null.into_raw_fd();
+        let _owner = adopt(number).expect("it is open");
+        let error = adopt(number).expect_err("it has an owner");
+        assert_eq!(error.to_string(), "it is named twice");
     }
 }

@@ -26,6 +26,19 @@ static SELF_PIPE: SelfPipe = SelfPipe::new();
 /// Set in the byte of a signal that was typed at the terminal; signal numbers are smaller.
 const TYPED: u8 = 0x80;
 
+/// The byte of an interrupt that the parent process sent: a number that no signal has.
+const INTERRUPT_BY_PARENT: u8 = 0x7f;
+
+/// Where a signal comes from, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A key of the terminal.
+    Terminal,
+    /// The parent process. Known of interrupts on Linux only.
+    Parent,
+    Other,
+}
+
 /// A byte that no signal writes.
 pub(crate) const NO_SIGNAL: u8 = 0;
 
@@ -43,8 +56,9 @@ impl SelfPipe {
         if self.write(byte) {
             return;
         }
-        let (number, typed) = read_byte(byte);
-        self.overflow[usize::from(typed)].fetch_or(bit(number), Ordering::SeqCst);
+        let (number, origin) = read_byte(byte);
+        self.overflow[usize::from(origin == Origin::Terminal)]
+            .fetch_or(bit(number), Ordering::SeqCst);
         // Either there is room by now, and this wakes the reader; or it has yet to read what fills the pipe, and looks
         // at the rest after that.
         self.write(NO_SIGNAL);
@@ -81,9 +95,13 @@ const fn bit(number: i32) -> u64 {
     1 << (number - 1)
 }
 
-/// The signal's number, and whether it was typed at the terminal.
-pub(crate) const fn read_byte(byte: u8) -> (i32, bool) {
-    ((byte & !TYPED) as i32, byte & TYPED != 0)
+/// The signal's number, and where it comes from.
+pub(crate) const fn read_byte(byte: u8) -> (i32, Origin) {
+    match byte {
+        INTERRUPT_BY_PARENT => (libc::SIGINT, Origin::Parent),
+        TYPED.. => ((byte & !TYPED) as i32, Origin::Terminal),
+        _ => (byte as i32, Origin::Other),
+    }
 }
 
 /// Whether the kernel sent it by itself, as it does for a key of the terminal. Known on Linux only.
@@ -92,13 +110,29 @@ const fn is_typed(code: libc::c_int) -> bool {
     cfg!(target_os = "linux") && code == SI_KERNEL
 }
 
+/// Whether the parent process sent it, through `kill`.
+#[cfg(target_os = "linux")]
+fn is_by_parent(info: &libc::siginfo_t) -> bool {
+    // SAFETY: with this code the kernel has filled in the sender's process id; `getppid` is async-signal-safe.
+    info.si_code == libc::SI_USER && unsafe { info.si_pid() == libc::getppid() }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_by_parent(_: &libc::siginfo_t) -> bool {
+    false
+}
+
 extern "C" fn on_signal(number: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     if SELF_PIPE.ours.load(Ordering::SeqCst) & bit(number) == 0 {
         return;
     }
     // SAFETY: with SA_SIGINFO the system passes a pointer to a siginfo that is valid during the call.
-    let typed = unsafe { is_typed((*info).si_code) };
-    let byte = number.to_le_bytes()[0] | if typed { TYPED } else { 0 };
+    let info = unsafe { &*info };
+    let byte = match number.to_le_bytes()[0] {
+        number if is_typed(info.si_code) => number | TYPED,
+        _ if number == libc::SIGINT && is_by_parent(info) => INTERRUPT_BY_PARENT,
+        number => number,
+    };
     // SAFETY: the system's pointer to the thread's own `errno`. It belongs to the interrupted code, so it is put back.
     unsafe {
         #[cfg(any(target_os = "linux", target_os = "emscripten", target_os = "l4re"))]
@@ -215,13 +249,14 @@ mod tests {
         }
         pipe_under_test.write_signal(term);
         pipe_under_test.write_signal(2 | TYPED);
+        pipe_under_test.write_signal(INTERRUPT_BY_PARENT);
         pipe_under_test.write_signal(64);
         let mut bytes = Vec::new();
         let over = reader.read_to_end(&mut bytes).unwrap_err();
         assert_eq!(over.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(bytes, vec![term; posted]);
         let left: Vec<_> = pipe_under_test.overflowed().collect();
-        assert_eq!(left, [term, 64, 2 | TYPED]);
+        assert_eq!(left, [2, term, 64, 2 | TYPED]);
         assert_eq!(pipe_under_test.overflowed().count(), 0);
         pipe_under_test.write_signal(2);
         assert_eq!(reader.read(&mut [0; 16]).unwrap(), 1);
