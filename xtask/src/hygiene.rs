@@ -1,5 +1,6 @@
 //! The project speaks of itself alone, in files of a size to read: no tracked file names a place
-//! that exists on one machine only, and no source file grows past a thousand lines.
+//! that exists on one machine only, and no source file grows past a thousand lines. No test skips itself without being
+//! counted.
 
 use std::fs;
 use std::io;
@@ -96,7 +97,32 @@ fn findings_in(name: &str, text: &str, needles: &Needles) -> Vec<Finding> {
             words,
         });
     }
+    findings.extend(uncounted_skips(name, text));
     findings
+}
+
+/// A test that prints that it is skipped and returns counts as passed, and its output is not shown.
+fn uncounted_skips(name: &str, text: &str) -> Vec<Finding> {
+    const PRINT: &str = "println!(";
+    let is_rust = Path::new(name).extension().is_some_and(|it| it == "rs");
+    // Those that count them print, too.
+    let counts_them = ["fixtures/skip/", "xtask/src/skips.rs"];
+    if !is_rust || counts_them.iter().any(|it| name.starts_with(it)) {
+        return Vec::new();
+    }
+    let prints_a_skip = |at: &usize| {
+        let printed = text[at + PRINT.len()..].trim_start().strip_prefix('"');
+        let word = printed.and_then(|printed| printed.get(..4));
+        word.is_some_and(|word| word.eq_ignore_ascii_case("skip"))
+    };
+    let prints = text.match_indices(PRINT).map(|(at, _)| at);
+    prints
+        .filter(prints_a_skip)
+        .map(|at| Finding {
+            line: text[..at].matches('\n').count() + 1,
+            words: "a skip that is not counted: call `fixture_skip::missing`, `not_possible` or `too_busy`".to_owned(),
+        })
+        .collect()
 }
 
 struct Needles {
@@ -174,6 +200,36 @@ mod tests {
             .into_iter()
             .map(|finding| finding.line)
             .collect()
+    }
+
+    #[test]
+    fn a_skip_that_is_not_counted_is_found() {
+        let printed = |words: &str| {
+            format!(
+                "fn f() {{\n    {}(\n        \"{words}\");\n}}\n",
+                "println!"
+            )
+        };
+        assert_eq!(
+            lines_found("crates/a/tests/b.rs", &printed("SKIPPED: no x")),
+            [2]
+        );
+        assert_eq!(
+            lines_found("examples/a/tests/b.rs", &printed("skipped, no x")),
+            [2]
+        );
+        for (name, words) in [
+            ("crates/a/tests/b.rs", "not judged"),
+            ("crates/a/tests/b.rs", "sk"),
+            ("fixtures/skip/src/lib.rs", "skipped ({kind}): {why}"),
+            ("docs/a.md", "SKIPPED"),
+        ] {
+            assert_eq!(
+                lines_found(name, &printed(words)),
+                [0_usize; 0],
+                "{name} {words}"
+            );
+        }
     }
 
     #[test]

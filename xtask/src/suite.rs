@@ -36,7 +36,7 @@ Steps, in order:
   windows         the library and the command compile for Windows, where a compiler for it can be had
   layers          every module uses only what is below it, and no circle of modules is too large
   type names      no two types of a crate have one name
-  hygiene         no paths of one machine, no overlong files
+  hygiene         no paths of one machine, no overlong files, no skip that is not counted
   links           each link into the repository leads to a file and a heading that are there
   prose           pages, comments and messages use the words of docs/glossary.md
 

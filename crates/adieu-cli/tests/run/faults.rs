@@ -183,8 +183,7 @@ fn a_limit_on_processes_is_said() {
     std::fs::copy(ADIEU, &copy).unwrap();
     let nobody = ["--reuid", "64321", "--clear-groups", "prlimit"];
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: only root can become a user without processes");
-        return;
+        return fixture_skip::not_possible("only root can become a user without processes");
     }
     let limited = |processes: &str| {
         Command::new("setpriv")

@@ -200,7 +200,7 @@ fn a_status_is_passed_on() {
     if rustix::process::geteuid().is_root() {
         say_as_a_stranger(unit.child.id(), "STATUS=hello");
     } else {
-        println!("SKIPPED: only root can be a stranger");
+        fixture_skip::not_possible("only root can be another user");
     }
     unit.signal(Signal::USR1);
     assert_eq!(unit.hear(), "STATUS=42 orders");

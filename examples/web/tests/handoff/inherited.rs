@@ -165,10 +165,7 @@ fn systemd_hands_two_sockets_over_by_their_names() {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!(
-                "SKIPPED: {ACTIVATE} is not installed; the tests beside this one play its part"
-            );
-            return;
+            return fixture_skip::missing(ACTIVATE);
         }
         Err(error) => panic!("{ACTIVATE}: {error}"),
     };

@@ -30,7 +30,9 @@ fn room() -> usize {
 async fn thousands_of_idle_clients_are_sent_home_politely() {
     let count = room();
     if count < WANTED {
-        println!("only {count} clients: the limit of open files allows no more");
+        fixture_skip::not_possible(format_args!(
+            "{count} clients in the place of {WANTED}: the limit of open files allows no more"
+        ));
     }
     // A build for debugging on a busy machine is slow; what counts here is that every client is answered.
     let mut server = Server::start(false, &["--grace", "60s"]).await;
