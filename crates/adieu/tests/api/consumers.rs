@@ -410,6 +410,75 @@ impl Queue for Away {
     }
 }
 
+/// A queue that takes its time to acknowledge.
+struct Slow(MemoryQueue, Duration);
+
+impl Queue for Slow {
+    type Receipt = MemoryReceipt;
+
+    fn lease(&self) -> Duration {
+        self.0.lease()
+    }
+    async fn fetch(
+        &self,
+        most: usize,
+        stop: &dyn ShutdownSignal,
+    ) -> Result<Vec<Delivery<MemoryReceipt>>, QueueError> {
+        self.0.fetch(most, stop).await
+    }
+    async fn ack(&self, job: &MemoryReceipt) -> Result<(), QueueError> {
+        tokio::time::sleep(self.1).await;
+        self.0.ack(job).await
+    }
+    async fn extend(&self, jobs: &[MemoryReceipt]) -> Result<(), QueueError> {
+        self.0.extend(jobs).await
+    }
+    async fn give_back(&self, jobs: &[MemoryReceipt]) -> Result<(), QueueError> {
+        self.0.give_back(jobs).await
+    }
+    async fn retry(
+        &self,
+        job: &MemoryReceipt,
+        after: Duration,
+        counted: bool,
+    ) -> Result<(), QueueError> {
+        self.0.retry(job, after, counted).await
+    }
+    async fn bury(&self, job: &MemoryReceipt, reason: &str) -> Result<(), QueueError> {
+        self.0.bury(job, reason).await
+    }
+}
+
+/// The drain ends between the end of the job and its acknowledgement: a job that is done is not given back.
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_that_has_begun_is_not_cancelled() {
+    let queue = queue_of(1);
+    let slow = Slow(queue.clone(), millis(600));
+    let done = Diary::default();
+    let seen = done.clone();
+    let report = calm()
+        .stop_when(tokio::time::sleep(secs(1)))
+        .run(async move |app| {
+            app.task("waits", |stop| async move {
+                stop.requested().await;
+                std::future::pending::<()>().await;
+            });
+            app.consume("orders", slow, move |_job| {
+                let seen = seen.clone();
+                async move {
+                    // Of the ten seconds of the grace the drain has eight and a half.
+                    tokio::time::sleep(millis(9_200)).await;
+                    seen.write("done");
+                }
+            });
+            Ok(())
+        })
+        .await;
+    assert_eq!(done.lines(), ["done"], "{report}");
+    assert_eq!(report.part("waits").unwrap().outcome, Outcome::Cancelled);
+    assert_eq!((queue.len(), queue.ready()), (0, 0), "{report}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_away_is_asked_again_and_an_acknowledgement_is_not_lost() {
     let (queue, calls) = (queue_of(1), Arc::new(AtomicUsize::new(2)));

@@ -259,6 +259,32 @@ async fn a_source_that_will_never_answer_ends_the_service() {
     );
 }
 
+/// A bug in the program: asking again would not help.
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_panics_ends_the_service() {
+    let report = calm()
+        .stop_when(tokio::time::sleep(secs(600)))
+        .run(async move |app| {
+            let store = app
+                .store(async { Ok::<_, StoreError>(Shelf::default()) })
+                .await?;
+            app.poller(
+                "updates",
+                store.state::<u64>("offset"),
+                |_| async {
+                    crate::clues::collapse("no such field");
+                    Ok::<Vec<(u64, ())>, StoreError>(Vec::new())
+                },
+                |()| async {},
+            );
+            Ok(())
+        })
+        .await;
+    assert_eq!(report.exit_code(), 1, "{report}");
+    assert_eq!(report.cause(), Some(&Cause::Error("updates".into())));
+    assert!(report.to_string().contains("no such field"), "{report}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn neither_empty_answers_nor_none_make_it_spin() {
     let polls = Arc::new(Mutex::new((0, 0)));

@@ -85,6 +85,37 @@ fn one_that_is_cut_off_loses_its_run_and_another_takes_over_within_the_lease() {
     );
 }
 
+/// A lease of an hour, and no other replica waits for the end of it. The clock of the second begins where that of the first did.
+#[test]
+fn a_run_that_is_cut_by_the_stop_gives_its_lease_back() {
+    let (shared, diary) = (Shared::default(), Diary::default());
+    together(async {
+        let theirs = shared.apart();
+        let cut = adieu::testing::replica(
+            async move |app: &mut App| {
+                app.every("job", secs(60), |_run| std::future::pending::<()>())
+                    .one_replica(&theirs.handle(), secs(3_600));
+                Ok(())
+            },
+            async |world: Rehearsal| stop_after(world, 62).await,
+        );
+        let report = cut.await;
+        assert_eq!(report.exit_code(), 3, "{report}");
+        let (theirs, ours) = (shared.apart(), diary.clone());
+        let next = adieu::testing::replica(
+            async move |app: &mut App| {
+                app.every("job", secs(60), job(&ours, 2))
+                    .one_replica(&theirs.handle(), secs(3_600));
+                Ok(())
+            },
+            async |world: Rehearsal| stop_after(world, 130).await,
+        );
+        let report = next.await;
+        assert_eq!(report.exit_code(), 0, "{report}");
+    });
+    assert_eq!(begun(&diary), [60, 120]);
+}
+
 #[test]
 fn a_run_that_was_overtaken_can_change_nothing() {
     let (shared, diary) = (Shared::default(), Diary::default());

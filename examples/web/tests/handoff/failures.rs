@@ -81,14 +81,15 @@ fn a_script_that_does_not_exec_is_told_to() {
 
 #[test]
 fn a_stop_in_the_middle_wins_and_takes_the_new_process_with_it() {
-    for script in [
-        "exec sleep 600",
-        r#"exec "$WEB" --warm-up 1h "$@""#,
-        "trap '' TERM; exec sleep 600",
-    ] {
+    const DEAF: &str = "next: cannot be asked to end";
+    let deaf = format!("trap '' TERM; echo '{DEAF}'; exec sleep 600");
+    for script in ["exec sleep 600", r#"exec "$WEB" --warm-up 1h "$@""#, &deaf] {
         let mut web = Lineage::start("127.0.0.1:0", &[]);
         web.next_is(script);
         let pid = begun(&mut web);
+        if script == deaf && !web.log().contains(DEAF) {
+            web.wait_for(DEAF);
+        }
         assert_eq!(web.stop(), Some(0), "{}", web.log());
         assert!(is_gone(pid), "{script}");
         let report = web.last_report();

@@ -73,6 +73,13 @@ impl Live {
         soft.and_then(|soft| soft.parse().ok()).expect("a number")
     }
 
+    /// How many files its process has open.
+    pub(crate) fn files_open(&self) -> usize {
+        let id = self.runs.id().expect("a process of its own");
+        let files = std::fs::read_dir(format!("/proc/{id}/fd")).expect("it runs");
+        files.count()
+    }
+
     /// The processor time that its process has used.
     pub(crate) fn cpu(&self) -> Duration {
         let id = self.runs.id().expect("a process of its own");
