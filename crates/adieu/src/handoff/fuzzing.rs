@@ -1,4 +1,4 @@
-//! What the next process is given, for fuzz targets in `fuzz/`. Not in a normal build.
+//! What a process is given by the one before it or above it, for fuzz targets in `fuzz/`. Not in a normal build.
 
 use super::manifest::HandoffManifest;
 
@@ -21,4 +21,12 @@ pub fn handoff_payload(text: &str) {
 /// It does not survive.
 pub fn moved_connection(bytes: &[u8]) {
     crate::net::check_moved_connection(bytes);
+}
+
+/// Reads a text as the values of `LISTEN_FDS` and, on a second line, `LISTEN_FDNAMES`.
+///
+/// # Panics
+/// What is accepted breaks a bound, or what is refused has no reason that fits on a line.
+pub fn listen_fds(text: &str) {
+    crate::net::check_announced(text);
 }

@@ -56,6 +56,8 @@ mod transfer;
 
 #[cfg(feature = "admin")]
 pub(crate) use acceptor::DescriptorReserve;
+#[cfg(all(fuzzing, unix))]
+pub(crate) use activation::check_announced;
 pub use bound::BoundListener;
 pub use carried::Carried;
 #[cfg(feature = "http")]

@@ -9,6 +9,7 @@ use adieu_core::{Entry, Expected, Record, Store, StoreError, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::error::not_json;
 use super::file::FileStore;
 use super::handle::stamp;
 use super::unanswered::UnansweredSaves;
@@ -65,9 +66,8 @@ impl Fallback {
         unanswered: UnansweredSaves,
         entry: &Entry,
     ) -> Result<(), StoreError> {
-        let Ok(value) = serde_json::from_str(&entry.value) else {
-            return Ok(());
-        };
+        // A value that cannot be kept is not acknowledged.
+        let value = serde_json::from_str(&entry.value).map_err(|cause| not_json(key, cause))?;
         let document = FallbackDocument {
             settled: false,
             after: after.map(|version| version.0),
@@ -106,14 +106,41 @@ impl Fallback {
     }
 
     async fn write(&self, key: &str, document: &FallbackDocument) -> Result<(), StoreError> {
-        let Ok(value) = serde_json::to_string(document) else {
-            return Ok(());
-        };
+        let value = serde_json::to_string(document).map_err(|cause| not_json(key, cause))?;
         let entry = Entry::new(1, 0, value);
         self.files.save(key, Expected::Any, &entry).await.map(drop)
     }
 
     pub(super) async fn close(&self) -> Result<(), StoreError> {
         self.files.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_kept_is_an_error_and_not_an_acknowledgement() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let files = FileStore::open(folder.path()).await.expect("a store");
+        let fallback = Fallback::new(files);
+        let keep = async |value: &str| {
+            let entry = Entry::new(1, 1, value.to_owned());
+            let unanswered = UnansweredSaves::new();
+            fallback
+                .write_pending("key", None, unanswered, &entry)
+                .await
+        };
+        let error = keep("{\"torn\": ").await.expect_err("it is no JSON");
+        assert!(error.to_string().contains("`key` was not saved"), "{error}");
+        assert!(fallback.pending("key").await.expect("a look").is_none());
+        keep("{\"whole\": 1}").await.expect("it is kept");
+        let kept = fallback
+            .pending("key")
+            .await
+            .expect("a look")
+            .expect("it is there");
+        assert_eq!(&*kept.entry.value, "{\"whole\": 1}");
     }
 }

@@ -147,7 +147,7 @@ impl Directory {
     }
 }
 
-/// Makes the directory if there is none. What is saved in it is durable only if its name is, and the names of the directorys
+/// Makes the directory if there is none. What is saved in it is durable only if its name is, and the names of the directories
 /// above it that were missing: each is flushed into the one above it.
 fn make(path: &Path) -> Result<(), StoreError> {
     let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.is_dir();
@@ -181,7 +181,7 @@ fn flush_directory(path: &Path) -> Result<(), StoreError> {
         false => path,
     };
     match File::open(path).and_then(|directory| directory.sync_all()) {
-        // One that this user may pass through and not read, or of a file system that flushes no directorys.
+        // One that this user may pass through and not read, or of a file system that flushes no directories.
         Err(error)
             if matches!(
                 error.kind(),

@@ -2,7 +2,7 @@
 //!
 //! Two things are locked. The directory itself, because its name cannot be taken from it while it is in use. And the file
 //! `lock` in it, which has the number of the process in it, and which is all that earlier versions and file systems
-//! without locks on directorys know. A program that tidies up may delete the file; the directory's lock holds without it.
+//! without locks on directories know. A program that tidies up may delete the file; the directory's lock holds without it.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
