@@ -88,6 +88,19 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     Need::component("cargo-clippy", "clippy", "lints are checked"),
 ];
 
+/// What chaos needs besides.
+pub(crate) const FOR_CHAOS: &[Need] = &[
+    Need {
+        else_skipped: Some("the stops with a clock that jumps"),
+        ..Need::debian(
+            "faketime",
+            "faketime",
+            "the clock of a service is set with its library",
+        )
+    },
+    Need::debian("tc", "iproute2", "the network is made slow with it"),
+];
+
 impl Need {
     pub(crate) const fn debian(
         binary: &'static str,

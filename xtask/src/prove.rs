@@ -87,6 +87,7 @@ fn tests(checkout: &Checkout, filters: &[&str]) -> Result<(), Failure> {
 
 fn chaos(checkout: &Checkout, options: &[&str]) -> Result<(), Failure> {
     packages::provide(checkout, packages::FOR_TESTS)?;
+    packages::provide(checkout, packages::FOR_CHAOS)?;
     let mut build = checkout.cargo(["build", "--release", "--workspace", "--all-features"]);
     for program in CHAOS {
         build.args(["--bin", program]);
