@@ -24,6 +24,7 @@ names; all that need no tool if none is given:
   stop       stop up to a million waiting tasks
   signal     from SIGTERM to the stop seen by a task
   exit       from SIGTERM to the end of the process
+  goodbye    from SIGTERM until ten thousand echo clients have their goodbye
   serve      a request to an HTTP or echo server, and the memory of its connection
   idle       wake-ups of an idle service
   watchdog   what the watchdog costs
@@ -56,6 +57,7 @@ const USUAL: &[&str] = &[
     "stop",
     "signal",
     "exit",
+    "goodbye",
     "serve",
     "idle",
     "watchdog",
