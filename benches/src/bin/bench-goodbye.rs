@@ -82,7 +82,7 @@ fn round(count: usize) -> io::Result<(f64, f64)> {
         client.read_to_string(&mut line)?;
         if line != GOODBYE {
             return Err(io::Error::other(format!(
-                "a client was told `{}` instead of the goodbye",
+                "a client got `{}` instead of the goodbye",
                 line.escape_debug()
             )));
         }

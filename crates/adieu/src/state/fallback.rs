@@ -132,7 +132,7 @@ mod tests {
                 .write_pending("key", None, unanswered, &entry)
                 .await
         };
-        let error = keep("{\"torn\": ").await.expect_err("it is no JSON");
+        let error = keep("{\"torn\": ").await.expect_err("it is not JSON");
         assert!(error.to_string().contains("`key` was not saved"), "{error}");
         assert!(fallback.pending("key").await.expect("a look").is_none());
         keep("{\"whole\": 1}").await.expect("it is kept");
