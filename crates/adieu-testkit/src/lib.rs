@@ -7,6 +7,7 @@ mod delay_network;
 mod iterations;
 mod reserved_port;
 mod scheduling_delay;
+mod typing_errors;
 
 #[cfg(unix)]
 pub use child_process::{ChildProcess, ProcessEnd};
@@ -15,3 +16,4 @@ pub use delay_network::DelayNetwork;
 pub use iterations::iterations;
 pub use reserved_port::ReservedPort;
 pub use scheduling_delay::SchedulingDelay;
+pub use typing_errors::{TypingError, with_typing_errors};

@@ -209,4 +209,47 @@ mod tests {
             assert!(said.starts_with(words), "{said}");
         }
     }
+
+    /// One of each kind of value.
+    #[cfg(unix)]
+    const WHOLE: &str = r#"
+[defaults]
+grace = "10s"
+threshold = { exit-code = "0,143", keepalive-race = 2 }
+
+[[target]]
+name = "grüße"
+command = ["uvicorn", "shop:app", "--port", "{port}"]
+http = "http://127.0.0.1:{port}/"
+env = { MODE = "tést" }
+ready-within = "30s"
+signal = "TERM"
+check = ["drain", "exit-code"]
+level = "quick"
+repeat = 3
+seed = 7
+
+[[target]]
+tcp = "127.0.0.1:{port}"
+ready-line = "ready — go"
+header = { "X-Key" = "a" }
+"#;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_with_each_kind_of_value_is_read() {
+        assert_eq!(reading(WHOLE).expect("targets").len(), 2);
+    }
+
+    #[cfg(unix)]
+    proptest::proptest! {
+        #[test]
+        fn a_file_with_slips_is_read_or_refused_at_its_place(
+            slips in proptest::collection::vec((0..=1_000_u16, 0..6_u8, "\\PC{0,3}|[\\[\\]\"'=\n.{}#,-]{1,3}|[0-9]{1,20}"), 0..5)
+        ) {
+            if let Err(words) = reading(&adieu_testkit::with_typing_errors(WHOLE, &slips)) {
+                proptest::prop_assert!(words.starts_with("./drill.toml:"), "{}", words);
+            }
+        }
+    }
 }

@@ -415,4 +415,50 @@ mod tests {
             assert!(!refused.ends_with('\n'), "{refused:?}");
         }
     }
+
+    /// One of each kind of value.
+    const WHOLE: &str = r#"
+[[command]]
+name = "grüße"
+run = ["redis-server", "--port", "6379"]
+ready = "accept"
+listen = ["web=tcp:127.0.0.1:8000"]
+env = { MODE = "tést" }
+
+[[command]]
+run = ["python", "migrate.py"]
+once = true
+after = ["grüße"]
+
+[[command]]
+run = ["uvicorn", "shop:app"]
+after = ["python"]
+workers = 4
+restart = "on-failure"
+restart-delay = "1s"
+success-code = [0, 3]
+watchdog = "30s"
+"#;
+
+    #[test]
+    fn a_file_with_each_kind_of_value_is_read() {
+        assert_eq!(parse_text(WHOLE).expect("commands").len(), 3);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_file_with_slips_is_read_within_bounds_or_refused_with_a_reason(
+            slips in proptest::collection::vec((0..=1_000_u16, 0..6_u8, "\\PC{0,3}|[\\[\\]\"'=\n.{}#,-]{1,3}|[0-9]{1,20}"), 0..5)
+        ) {
+            match parse_text(&adieu_testkit::with_typing_errors(WHOLE, &slips)) {
+                Ok(commands) => {
+                    let workers: usize = commands.iter().map(|it| it.workers).sum();
+                    proptest::prop_assert!((1..=MOST_WORKERS).contains(&workers));
+                }
+                Err(words) => {
+                    proptest::prop_assert!(!words.trim().is_empty() && !words.ends_with('\n'), "{:?}", words);
+                }
+            }
+        }
+    }
 }
