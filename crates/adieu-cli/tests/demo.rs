@@ -135,3 +135,66 @@ fn ctrl_c_leaves_no_service_behind() {
     });
     assert_eq!(left.count(), 0);
 }
+
+/// Every number as `#`: the rest of what is printed is the same in each run.
+#[cfg(target_os = "linux")]
+fn without_numbers(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let mut shown = String::new();
+        for character in line.chars() {
+            match character {
+                '0'..='9' | '.' if shown.ends_with('#') => {}
+                '0'..='9' => shown.push('#'),
+                // A number of one digit is indented.
+                ' ' if shown.ends_with(' ') => {}
+                other => shown.push(other),
+            }
+        }
+        shown
+    };
+    text.lines().map(line).collect()
+}
+
+/// What the guide shows is what is printed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_counter_goes_on_through_every_deploy() {
+    let directory = TempDir::new().expect("a directory");
+    let output = demo(directory.path(), &["--deploys", "3"]);
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{out}\n{}", err(&output));
+    let printed = without_numbers(&out);
+    assert_eq!(printed.len(), 4, "{out}");
+    assert!(
+        out.contains("0 closed; ") && out.contains(" 0 lost, 0 twice"),
+        "{out}"
+    );
+    let guide = include_str!("../../../docs/handoff.md");
+    let (_, shown) = guide
+        .split_once("$ adieu demo --deploys 20\n")
+        .expect("the guide shows it");
+    let (shown, _) = shown.split_once("```").expect("an end");
+    let shown = without_numbers(shown);
+    assert_eq!(shown.first(), printed.first());
+    assert_eq!(shown.last(), printed.last());
+    let page = fs::read_to_string(directory.path().join("adieu-demo.html")).expect("the page");
+    assert!(
+        adieu_drill::render::is_report(&page),
+        "the next demo may replace it"
+    );
+    assert_eq!(page.matches("class=\"deploy\"").count(), 3);
+    assert_eq!(page.matches("<tr><td>").count(), 3);
+    // Five messages of each of the four processes on each of the three connections.
+    assert!(page.matches("from process").count() >= 60, "{page}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_number_of_deploys_has_bounds() {
+    let directory = TempDir::new().expect("a directory");
+    for number in ["0", "1001", "many"] {
+        let output = demo(directory.path(), &["--deploys", number]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(err(&output).contains("--deploys"), "{}", err(&output));
+    }
+}

@@ -16,7 +16,7 @@ pub(crate) struct DemoArgs {
 
     /// Replace the service so often instead, and count on a keep-alive connection, a WebSocket and a stream of events that no
     /// deploy closes. Linux only.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", conflicts_with = "serve", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) deploys: Option<u32>,
 
     /// Be the service of `--deploys`. It starts this program again with it.

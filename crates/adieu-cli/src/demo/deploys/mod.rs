@@ -16,6 +16,8 @@ pub(super) use self::service::serve;
 use crate::output::{self, ExitKind};
 use adieu_drill::file;
 
+/// So many messages of a new process are waited for on each connection, for the timeline to show it.
+const MESSAGES: usize = 5;
 /// Only what is broken takes this long.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -71,14 +73,14 @@ pub(super) fn run(deploys: u32, page: &Path) -> Result<ExitKind, String> {
 }
 
 impl Story {
-    /// Takes what the clients receive, until each of them has something from this process.
+    /// Takes what the clients receive, until each of them has enough from this process.
     fn follow(
         &mut self,
         messages: &Receiver<Result<Message, String>>,
         pid: u32,
     ) -> Result<(), String> {
         let until = Instant::now() + PATIENCE;
-        let mut waiting = Kind::ALL.to_vec();
+        let mut waiting = Kind::ALL.map(|kind| (kind, MESSAGES)).to_vec();
         while !waiting.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             let message = messages.recv_timeout(left).map_err(|_| {
@@ -89,7 +91,10 @@ impl Story {
             })??;
             self.check(&message)?;
             if message.pid == pid {
-                waiting.retain(|kind| *kind != message.kind);
+                for (kind, left) in &mut waiting {
+                    *left -= usize::from(*kind == message.kind);
+                }
+                waiting.retain(|(_, left)| *left > 0);
             }
             self.messages.push(message);
         }

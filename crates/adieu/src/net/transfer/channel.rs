@@ -135,3 +135,64 @@ fn checked(
         descriptor: received.descriptor,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHILD: u32 = 4_242;
+
+    fn received(sender: Option<(u32, u32)>, is_whole: bool) -> io::Result<Option<Received>> {
+        let bytes = Message::Taken(7).encode()?;
+        let message = sys::ReceivedMessage {
+            size: bytes.len(),
+            sender,
+            descriptor: None,
+            is_whole,
+        };
+        checked(message, CHILD, &bytes)
+    }
+
+    #[test]
+    fn a_message_of_the_child_is_read() {
+        let ours = sys::effective_user();
+        let message = received(Some((CHILD, ours)), true).expect("it is the child's");
+        let message = message.map(|received| received.message);
+        assert_eq!(message, Some(Ok(Message::Taken(7))));
+    }
+
+    #[test]
+    fn a_message_of_another_user_names_both() {
+        let ours = sys::effective_user();
+        let Err(error) = received(Some((CHILD, ours + 1)), true) else {
+            panic!("it is another user's");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let expected = format!(
+            "process {CHILD} runs as user {}, and this one as user {ours}",
+            ours + 1
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_message_of_another_process_is_refused_and_one_without_a_sender_too() {
+        let ours = sys::effective_user();
+        for sender in [Some((CHILD + 1, ours)), None] {
+            let Err(error) = received(sender, true) else {
+                panic!("it is not the child's: {sender:?}");
+            };
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            let why = "a message of a process that has no part in the hand-off";
+            assert_eq!(error.to_string(), why);
+        }
+    }
+
+    #[test]
+    fn a_message_that_comes_with_more_than_it_can_have_is_torn() {
+        let ours = sys::effective_user();
+        let message = received(Some((CHILD, ours)), false).expect("it is the child's");
+        let message = message.map(|received| received.message);
+        assert_eq!(message, Some(Err(Torn { number: None })));
+    }
+}
