@@ -24,7 +24,7 @@ use super::sse_stream::{self, EventBody, EventStream};
 use crate::component::{BoxFuture, Ending};
 use crate::net::{Carried, CarriedRequest, DrainStage, Kind, Successor};
 
-type Adopter = Box<dyn FnOnce(EventStream, Carried) -> BoxFuture<crate::Result> + Send>;
+type EventAdopter = Box<dyn FnOnce(EventStream, Carried) -> BoxFuture<crate::Result> + Send>;
 
 /// Among the extensions of a request whose response the old process has begun.
 #[derive(Clone)]
@@ -213,7 +213,7 @@ pub struct ServerSentEvents {
     request: Option<CarriedRequest>,
     last_event_id: Option<String>,
     is_resumed: bool,
-    adopter: Option<Adopter>,
+    adopter: Option<EventAdopter>,
     keep_alive: Option<KeepAlive>,
 }
 

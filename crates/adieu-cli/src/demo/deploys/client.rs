@@ -13,13 +13,13 @@ pub(super) const EVERY: Duration = Duration::from_millis(20);
 
 /// What a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConnectionKind {
     KeepAlive,
     WebSocket,
     Events,
 }
 
-impl Kind {
+impl ConnectionKind {
     pub(super) const ALL: [Self; 3] = [Self::KeepAlive, Self::WebSocket, Self::Events];
 
     pub(super) const fn name(self) -> &'static str {
@@ -33,7 +33,7 @@ impl Kind {
 
 /// A number that a client has received.
 pub(super) struct Message {
-    pub(super) kind: Kind,
+    pub(super) kind: ConnectionKind,
     pub(super) number: u64,
     /// The process that has sent it.
     pub(super) pid: u32,
@@ -41,8 +41,12 @@ pub(super) struct Message {
 }
 
 /// Receives until the connection ends; then says why, if anything still listens.
-pub(super) fn run(kind: Kind, address: SocketAddr, tell: &Sender<Result<Message, String>>) {
-    let ended = match Connection::open(address) {
+pub(super) fn run(
+    kind: ConnectionKind,
+    address: SocketAddr,
+    tell: &Sender<Result<Message, String>>,
+) {
+    let ended = match OpenConnection::open(address) {
         Ok(connection) => connection.receive(kind, tell),
         Err(error) => Err(error),
     };
@@ -52,9 +56,9 @@ pub(super) fn run(kind: Kind, address: SocketAddr, tell: &Sender<Result<Message,
     }
 }
 
-struct Connection(BufReader<TcpStream>);
+struct OpenConnection(BufReader<TcpStream>);
 
-impl Connection {
+impl OpenConnection {
     fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -62,15 +66,19 @@ impl Connection {
         Ok(Self(BufReader::new(stream)))
     }
 
-    fn receive(mut self, kind: Kind, tell: &Sender<Result<Message, String>>) -> io::Result<()> {
+    fn receive(
+        mut self,
+        kind: ConnectionKind,
+        tell: &Sender<Result<Message, String>>,
+    ) -> io::Result<()> {
         match kind {
-            Kind::KeepAlive => {}
-            Kind::WebSocket => {
+            ConnectionKind::KeepAlive => {}
+            ConnectionKind::WebSocket => {
                 self.send(b"GET /websocket HTTP/1.1\r\nhost: demo\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                     sec-websocket-version: 13\r\nsec-websocket-key: ZGVtb2RlbW9kZW1vZGVtbw==\r\n\r\n")?;
                 self.head("HTTP/1.1 101")?;
             }
-            Kind::Events => {
+            ConnectionKind::Events => {
                 self.send(
                     b"GET /events HTTP/1.1\r\nhost: demo\r\naccept: text/event-stream\r\n\r\n",
                 )?;
@@ -79,9 +87,9 @@ impl Connection {
         }
         for count in 1.. {
             let (number, pid) = match kind {
-                Kind::KeepAlive => (Some(count), self.ask()?),
-                Kind::WebSocket => self.count()?,
-                Kind::Events => self.event()?,
+                ConnectionKind::KeepAlive => (Some(count), self.ask()?),
+                ConnectionKind::WebSocket => self.count()?,
+                ConnectionKind::Events => self.event()?,
             };
             let strange = || io::Error::other("a message that makes no sense");
             let message = Message {
@@ -93,7 +101,7 @@ impl Connection {
             if tell.send(Ok(message)).is_err() {
                 return Ok(());
             }
-            if kind != Kind::Events {
+            if kind != ConnectionKind::Events {
                 thread::sleep(EVERY);
             }
         }

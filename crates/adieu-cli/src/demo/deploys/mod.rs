@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::client::{Kind, Message};
+use self::client::{ConnectionKind, Message};
 use self::processes::Processes;
 pub(super) use self::service::serve;
 use crate::output::{self, ExitKind};
@@ -41,7 +41,7 @@ pub(super) fn run(deploys: u32, page: &Path) -> Result<ExitKind, String> {
     ));
     let (mut processes, address) = Processes::start()?;
     let (tell, messages) = mpsc::channel();
-    for kind in Kind::ALL {
+    for kind in ConnectionKind::ALL {
         let tell = tell.clone();
         thread::spawn(move || client::run(kind, address, &tell));
     }
@@ -80,7 +80,7 @@ impl Story {
         pid: u32,
     ) -> Result<(), String> {
         let until = Instant::now() + PATIENCE;
-        let mut waiting = Kind::ALL.map(|kind| (kind, MESSAGES)).to_vec();
+        let mut waiting = ConnectionKind::ALL.map(|kind| (kind, MESSAGES)).to_vec();
         while !waiting.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             let message = messages.recv_timeout(left).map_err(|_| {
@@ -114,14 +114,14 @@ impl Story {
         ))
     }
 
-    fn of(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Message> {
+    fn of(&self, kind: ConnectionKind) -> impl DoubleEndedIterator<Item = &Message> {
         self.messages
             .iter()
             .filter(move |message| message.kind == kind)
     }
 
     /// The longest time between two messages of a kind, of which the second one came in this time.
-    fn longest_gap(&self, kind: Kind, from: Instant, until: Option<Instant>) -> Duration {
+    fn longest_gap(&self, kind: ConnectionKind, from: Instant, until: Option<Instant>) -> Duration {
         let mut last: Option<Instant> = None;
         let mut longest = Duration::ZERO;
         for message in self.of(kind) {
@@ -135,22 +135,22 @@ impl Story {
     }
 
     fn gaps(&self, from: Instant) -> String {
-        let gap = |kind: Kind| {
+        let gap = |kind: ConnectionKind| {
             let ms = self.longest_gap(kind, from, None).as_secs_f64() * 1_000.0;
             format!("{} {ms:.0} ms", kind.name())
         };
-        Kind::ALL.map(gap).join(", ")
+        ConnectionKind::ALL.map(gap).join(", ")
     }
 
     fn summary(&self) -> String {
         let end = self.messages.last().map_or(self.begun, |last| last.at);
         let seconds = (end - self.begun).as_secs_f64();
-        let longest = Kind::ALL.map(|kind| self.longest_gap(kind, self.begun, None));
+        let longest = ConnectionKind::ALL.map(|kind| self.longest_gap(kind, self.begun, None));
         let longest = longest.into_iter().max().unwrap_or_default().as_secs_f64() * 1_000.0;
         format!(
             "{} deploys in {seconds:.1} s: {} connections opened, 0 closed; {} messages, 0 lost, 0 twice; longest gap {longest:.0} ms\n",
             self.deploys.len(),
-            Kind::ALL.len(),
+            ConnectionKind::ALL.len(),
             self.messages.len(),
         )
     }

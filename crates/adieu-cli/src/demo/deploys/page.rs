@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use super::Story;
-use super::client::Kind;
+use super::client::ConnectionKind;
 
 const WIDTH: f64 = 1_000.0;
 const LANE: f64 = 40.0;
@@ -27,7 +27,7 @@ pub(super) fn html(story: &Story) -> String {
         LEFT + (at.saturating_duration_since(story.begun).as_secs_f64() / whole) * (WIDTH - LEFT)
     };
     let mut marks = String::new();
-    for (lane, kind) in Kind::ALL.into_iter().enumerate() {
+    for (lane, kind) in ConnectionKind::ALL.into_iter().enumerate() {
         let top = lane as f64 * LANE + 10.0;
         let _ = writeln!(
             marks,
@@ -53,7 +53,7 @@ pub(super) fn html(story: &Story) -> String {
             );
         }
     }
-    let height = Kind::ALL.len() as f64 * LANE + 10.0;
+    let height = ConnectionKind::ALL.len() as f64 * LANE + 10.0;
     let mut rows = String::new();
     for (number, deploy) in (1_usize..).zip(&story.deploys) {
         let x = x(deploy.at);
@@ -64,13 +64,13 @@ pub(super) fn html(story: &Story) -> String {
         );
         let _ = write!(rows, "<tr><td>{number}<td>{}<td>{}", deploy.old, deploy.new);
         let next = story.deploys.get(number).map(|next| next.at);
-        for kind in Kind::ALL {
+        for kind in ConnectionKind::ALL {
             let ms = story.longest_gap(kind, deploy.at, next).as_secs_f64() * 1_000.0;
             let _ = write!(rows, "<td>{ms:.0} ms");
         }
         rows.push('\n');
     }
-    let kinds: String = Kind::ALL
+    let kinds: String = ConnectionKind::ALL
         .map(|kind| format!("<th>{}", kind.name()))
         .concat();
     let summary = story.summary();
