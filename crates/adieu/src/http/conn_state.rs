@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
+use adieu_core::race;
 use http::{Method, Uri};
 
 use super::close_policy::{
@@ -14,7 +15,7 @@ use super::lifetime::Lifetime;
 use super::limits::Limits;
 use super::spread::TurnToGo;
 use super::websocket::SharedWs;
-#[cfg(feature = "websocket")]
+#[cfg(feature = "axum")]
 use crate::net::Kind;
 use crate::net::{
     Activity, CarriedCounters, DrainStage, Handshake, ManagedConnection, Server, SharedSocket,
@@ -63,7 +64,7 @@ pub(super) struct ConnShared {
     /// It is offered to the new process, and not this one's to shut down.
     pub(super) is_offered: AtomicBool,
     /// Its bytes are the client's own, and not those of TLS.
-    pub(super) is_plain: bool,
+    is_plain: bool,
     /// When it was accepted, here or in the process that it came from, in milliseconds.
     accepted: u64,
     /// Responses that handlers have given to hyper.
@@ -81,7 +82,7 @@ pub(super) struct ConnShared {
     pub(super) upgrade: super::ws_upgrade::UpgradeSlot,
     /// What is known of the stream of events that is its present response.
     #[cfg(feature = "axum")]
-    pub(super) events: super::sse_upgrade::EventSlot,
+    pub(super) events: super::sse_slot::EventSlot,
     /// What the kernel had left to send when we last looked.
     pub(super) unacknowledged: AtomicU32,
     /// How much of it at most, at its end, was our talk about the connection, and no answer.
@@ -515,6 +516,35 @@ impl ConnShared {
             close_action => close_action,
         };
         (close_action, now_ms)
+    }
+
+    /// The new process, if the present response is a stream of events that may move to it.
+    #[cfg(feature = "axum")]
+    pub(super) fn events_successor(&self) -> Option<&Arc<Successor>> {
+        if !self.is_plain || !self.events.may_move() {
+            return None;
+        }
+        self.server.successor_for(Kind::EventStream)
+    }
+
+    /// Whether the handler of the stream is to leave it now.
+    #[cfg(feature = "axum")]
+    pub(super) fn is_time_to_leave_events(&self) -> bool {
+        self.server.drain_stage() >= DrainStage::Lingering && self.events_successor().is_some()
+    }
+
+    /// Until a stream of events is to end: when idle connections are closed, or before, at the turn of its connection.
+    pub(super) async fn until_events_end(&self) {
+        let server = &self.server;
+        if self.limits.spread.is_zero() {
+            return server.closing.wait().await;
+        }
+        let turn = async {
+            server.core.announced.wait().await;
+            tokio::time::sleep(self.turn.after()).await;
+        };
+        // Both only say that it is time.
+        race(server.closing.wait(), turn).await;
     }
 
     /// Whether a stream of events that its handler has left goes to the new process now. If it cannot, it ends here.

@@ -248,23 +248,18 @@ async fn run_protocol<S, B, F>(
 ///
 /// Dropped half-way, at the end of the drain, this process's copy is closed: the new process may have the connection.
 async fn move_out(shared: &Arc<ConnShared>, turn: Turn, io: ConnIo) -> Option<ConnIo> {
-    let mut snapshot = ConnectionSnapshot {
+    let snapshot = ConnectionSnapshot {
         counters: shared.carried_counters(),
         peer: shared.socket.peer_addr(),
         unread: io.all_unread(),
         ..ConnectionSnapshot::default()
     };
-    #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "without events"))]
-    let (mut kind, mut state) = (Kind::Http1, shared.counters.state().words());
+    let (kind, state) = (Kind::Http1, shared.counters.state().words());
     #[cfg(feature = "axum")]
-    if let Some((request, left)) = shared.events.take_left() {
-        (kind, state) = (Kind::EventStream, "event stream");
-        snapshot.request = Some(request);
-        snapshot.is_event_stream = true;
-        snapshot.state = Some(left.into_parts().0);
-        // The request is counted again where its route sees it again.
-        snapshot.counters.served = snapshot.counters.served.saturating_sub(1);
-    }
+    let (kind, state, snapshot) = match shared.events.take_left() {
+        Some(left) => (Kind::EventStream, "event stream", snapshot.in_events(left)),
+        None => (kind, state, snapshot),
+    };
     shared.is_offered.store(true, Relaxed);
     let mut moving = ReleasedOnDrop(Some(io));
     let server = &shared.server;

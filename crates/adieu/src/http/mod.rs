@@ -24,6 +24,7 @@
 // | `ws_upgrade`, `ws_socket` | WebSockets for handlers of axum that may leave them to the new process |
 // | `ws_handler` | such a handler from its beginning to its end, and the move of its connection |
 // | `sse_upgrade`, `sse_stream` | server-sent events for handlers of axum that may leave them to the new process |
+// | `sse_slot`, `sse_response` | whether the present response is such a stream, and may move or goes on |
 // | `carried_request` | the request that a route of the new process sees again |
 
 mod body;
@@ -55,6 +56,10 @@ mod peer_progress;
 mod server;
 mod service;
 mod spread;
+#[cfg(feature = "axum")]
+mod sse_response;
+#[cfg(feature = "axum")]
+mod sse_slot;
 #[cfg(feature = "axum")]
 mod sse_stream;
 #[cfg(feature = "axum")]

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use adieu_core::race;
 use http::header::{CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
@@ -23,6 +22,8 @@ use super::conn_state::{ConnShared, now_ms};
 use super::extensions::RequestExtensions;
 use super::grpc_timeout::grpc_timeout;
 use super::limits::Limits;
+#[cfg(feature = "axum")]
+use super::sse_response;
 use crate::component::BoxFuture;
 use crate::error::BoxError;
 use crate::net::DrainStage;
@@ -62,11 +63,9 @@ where
         let watch = has_body.then(|| (Arc::clone(shared), id));
         #[cfg(feature = "websocket")]
         shared.remember_upgrade(&request);
-        let mut request = request.map(|body| RequestBody::new(body, watch));
+        let request = request.map(|body| RequestBody::new(body, watch));
         #[cfg(feature = "axum")]
-        if shared.events.next_request() {
-            request.extensions_mut().insert(super::sse_upgrade::Resumed);
-        }
+        let request = shared.events.next_request(request);
         self.answer(request, id)
     }
 }
@@ -253,7 +252,9 @@ where
             }
         };
         #[cfg(feature = "axum")]
-        super::sse_upgrade::meet_events(&mut response, this.has_body.is_some());
+        let is_event_stream = is_of_kind(response.headers(), b"text/event-stream");
+        #[cfg(feature = "axum")]
+        sse_response::look_at(&mut response, this.has_body.is_some(), is_event_stream);
         if leaving && upgrade.is_none() {
             response
                 .headers_mut()
@@ -329,7 +330,7 @@ where
     }
 }
 
-pub(super) fn is_of_kind(headers: &HeaderMap, kind: &[u8]) -> bool {
+fn is_of_kind(headers: &HeaderMap, kind: &[u8]) -> bool {
     let content_type = headers.get(CONTENT_TYPE);
     content_type.is_some_and(|it| it.as_bytes().starts_with(kind))
 }
@@ -353,20 +354,6 @@ fn upgrade_of<B>(response: &Response<B>, is_connect: bool) -> Option<Protocol> {
     }
 }
 
-/// Until a stream of events is to end: when idle connections are closed, or before, at the turn of its connection.
-pub(super) async fn until_events_end(shared: &ConnShared) {
-    let server = &shared.server;
-    if shared.limits.spread.is_zero() {
-        return server.closing.wait().await;
-    }
-    let turn = async {
-        server.core.announced.wait().await;
-        tokio::time::sleep(shared.turn.after()).await;
-    };
-    // Both only say that it is time.
-    race(server.closing.wait(), turn).await;
-}
-
 /// Wraps a handler's response, so that its end is counted.
 fn wrap_response<B: Body>(response: Response<B>, guard: RequestGuard) -> Response<ResponseBody<B>> {
     let shared = &guard.shared;
@@ -376,9 +363,9 @@ fn wrap_response<B: Body>(response: Response<B>, guard: RequestGuard) -> Respons
     let closing = events.then(|| -> BoxFuture<()> {
         let shared = Arc::clone(shared);
         Box::pin(async move {
-            until_events_end(&shared).await;
+            shared.until_events_end().await;
             if shared.may_leave_events() {
-                // Its handler was told before, and has to leave its state.
+                // Its handler knows of the stop, and has to leave its state.
                 tokio::time::sleep(shared.server.clamp_to_drain(shared.limits.patience)).await;
             }
         })

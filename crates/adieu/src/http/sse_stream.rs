@@ -19,7 +19,6 @@ use http_body::{Body, Frame};
 use tokio::sync::mpsc;
 
 use super::conn_state::ConnShared;
-use super::service::until_events_end;
 use crate::component::BoxFuture;
 use crate::net::Carried;
 use crate::util::latch::Latch;
@@ -173,9 +172,18 @@ impl EventBody {
             shared,
             work,
             events,
-            end: Some(Box::pin(async move { until_events_end(&of_end).await })),
+            end: Some(Box::pin(async move { of_end.until_events_end().await })),
             is_left: false,
         }
+    }
+
+    /// All events are with the transport. Whether the connection may go to the new process, with this state.
+    fn leave(&self, state: Carried) -> bool {
+        let may_move = self.shared.is_time_to_leave_events();
+        if may_move {
+            self.shared.events.leave(state);
+        }
+        may_move
     }
 
     /// Tells the handler of the stop, when it is time.
@@ -216,7 +224,7 @@ impl Body for EventBody {
         match Pin::new(&mut this.events).poll_frame(cx) {
             Poll::Ready(None) if !this.work.has_failed && this.work.handler.is_none() => {
                 let state = this.work.link.carried().take();
-                let is_left = state.is_some_and(|state| this.shared.leave_events(state));
+                let is_left = state.is_some_and(|state| this.leave(state));
                 this.is_left = is_left;
                 if is_left {
                     Poll::Pending

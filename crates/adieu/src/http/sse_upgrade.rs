@@ -4,166 +4,24 @@
 //! request. Its head is not written to the socket: the client has one.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::response::IntoResponse;
 use axum::response::sse::{KeepAlive, Sse};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
+use axum::response::{IntoResponse, Response};
 use http::request::Parts;
-use http::{Method, Response, StatusCode, Version};
+use http::{Method, StatusCode, Version};
 
-use super::body::ResponseBody;
 use super::carried_request;
 use super::conn_state::ConnShared;
 use super::peer::Peer;
-use super::service::is_of_kind;
+use super::sse_slot::Resumed;
 use super::sse_stream::{self, EventBody, EventStream};
 use crate::component::{BoxFuture, Ending};
-use crate::net::{Carried, CarriedRequest, DrainStage, Kind, Successor};
+use crate::net::{Carried, CarriedRequest};
 
 type EventAdopter = Box<dyn FnOnce(EventStream, Carried) -> BoxFuture<crate::Result> + Send>;
-
-/// Among the extensions of a request whose response the old process has begun.
-#[derive(Clone)]
-pub(super) struct Resumed;
-
-/// What is known of the stream of events that is the present response of a connection.
-#[derive(Default)]
-pub(super) struct EventSlot {
-    /// There was one on this connection.
-    is_used: AtomicBool,
-    /// The response is one whose handler may leave it to the new process.
-    may_move: AtomicBool,
-    /// The handler has left it, and the new process is yet to take it.
-    is_left: AtomicBool,
-    /// The client has the head of the response from the old process.
-    is_resumed: AtomicBool,
-    state: Mutex<Option<Box<EventState>>>,
-}
-
-#[derive(Default)]
-struct EventState {
-    /// The request, once a route has answered it with a stream.
-    request: Option<CarriedRequest>,
-    /// What the handler in the old process has left, until a route takes it.
-    resumed: Option<Carried>,
-    /// What the handler in this process has left.
-    left: Option<Carried>,
-}
-
-impl EventSlot {
-    fn state(&self) -> MutexGuard<'_, Option<Box<EventState>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&mut EventState) -> T) -> T {
-        self.is_used.store(true, Relaxed);
-        act(self.state().get_or_insert_default())
-    }
-
-    /// The connection comes from the old process, in the middle of a stream.
-    pub(super) fn resume(&self, state: Option<Carried>) {
-        self.with(|slot| slot.resumed = state);
-    }
-
-    /// The next request of the connection; whether its response has begun in the old process.
-    pub(super) fn next_request(&self) -> bool {
-        if !self.is_used.load(Relaxed) {
-            return false;
-        }
-        self.may_move.store(false, Relaxed);
-        self.is_left.store(false, Relaxed);
-        let is_resumed = self.with(|slot| {
-            slot.request = None;
-            slot.left = None;
-            slot.resumed.is_some()
-        });
-        self.is_resumed.store(is_resumed, Relaxed);
-        is_resumed
-    }
-
-    /// Whether the handler has left it, and nothing more is written here.
-    pub(super) fn is_left(&self) -> bool {
-        self.is_left.load(Relaxed)
-    }
-
-    /// The stream stays with this process, and ends.
-    pub(super) fn stays(&self) {
-        self.is_left.store(false, Relaxed);
-    }
-
-    /// What goes along with the connection.
-    pub(super) fn take_left(&self) -> Option<(CarriedRequest, Carried)> {
-        if !self.is_left.swap(false, Relaxed) {
-            return None;
-        }
-        self.with(|slot| slot.request.take().zip(slot.left.take()))
-    }
-}
-
-/// A service has answered. If its response is a stream of events as a route has made it, that may move, or go on here. Of
-/// one that goes on and is anything else, the client gets the end.
-pub(super) fn meet_events<B: http_body::Body>(
-    response: &mut Response<ResponseBody<B>>,
-    has_body: bool,
-) {
-    let connection = response.body().connection();
-    let slot = &connection.events;
-    if !slot.is_used.load(Relaxed) {
-        return;
-    }
-    let headers = response.headers();
-    let is_plain = [CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING]
-        .iter()
-        .all(|name| !headers.contains_key(name));
-    let is_stream = response.status() == StatusCode::OK
-        && is_plain
-        && !has_body
-        && is_of_kind(headers, b"text/event-stream")
-        && response.body().is_of_unknown_length()
-        && slot.with(|slot| slot.request.is_some());
-    slot.may_move.store(is_stream, Relaxed);
-    if !slot.is_resumed.swap(false, Relaxed) || is_stream {
-        return;
-    }
-    slot.with(|slot| slot.resumed = None);
-    let (peer, status) = (connection.socket.peer(), response.status());
-    connection.server.core.log_deferred(move || {
-        tracing::warn!(target: "adieu", peer, %status, "no route goes on with a stream of events of the old process");
-    });
-    *response.status_mut() = StatusCode::OK;
-    response.headers_mut().clear();
-    response.body_mut().end_events();
-}
-
-impl ConnShared {
-    /// The new process, if the present response is a stream of events that may move to it.
-    pub(super) fn events_successor(&self) -> Option<&Arc<Successor>> {
-        if !self.is_plain || !self.events.may_move.load(Relaxed) {
-            return None;
-        }
-        self.server.successor_for(Kind::EventStream)
-    }
-
-    /// Whether the handler of the stream is to leave it now.
-    pub(super) fn is_time_to_leave_events(&self) -> bool {
-        self.server.drain_stage() >= DrainStage::Lingering && self.events_successor().is_some()
-    }
-
-    /// The handler of the stream has returned with this state, and all its events are with the transport. Whether the
-    /// connection may go to the new process.
-    pub(super) fn leave_events(&self, state: Carried) -> bool {
-        let may_move = self.is_time_to_leave_events();
-        if may_move {
-            self.events.with(|slot| slot.left = Some(state));
-            self.events.is_left.store(true, Relaxed);
-        }
-        may_move
-    }
-}
 
 /// The extractor for a route that answers with server-sent events, which may move to the new process in a
 /// [hand-off](https://github.com/adieu-rs/adieu/blob/main/docs/handoff.md#server-sent-events). It takes the place of axum's
@@ -247,7 +105,7 @@ impl ServerSentEvents {
 
     /// Answers the request. The handler runs while the client reads, and the response ends with it.
     #[must_use = "the response has to be returned"]
-    pub fn respond<F, Fut>(self, handler: F) -> axum::response::Response
+    pub fn respond<F, Fut>(self, handler: F) -> Response
     where
         F: FnOnce(EventStream) -> Fut + Send + 'static,
         Fut: Future + Send + 'static,

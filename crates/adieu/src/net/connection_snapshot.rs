@@ -43,6 +43,17 @@ pub(crate) struct ConnectionSnapshot {
 }
 
 impl ConnectionSnapshot {
+    /// In the middle of a response to this request, whose handler has left this state.
+    #[cfg(feature = "axum")]
+    pub(crate) fn in_events(mut self, (request, state): (CarriedRequest, RawState)) -> Self {
+        self.request = Some(request);
+        self.is_event_stream = true;
+        self.state = Some(state);
+        // The request is counted again where its route sees it again.
+        self.counters.served = self.counters.served.saturating_sub(1);
+        self
+    }
+
     /// The request apart, if its response is a stream of events that has begun.
     #[cfg(feature = "axum")]
     pub(crate) fn split_events(mut self) -> (Self, Option<CarriedRequest>) {

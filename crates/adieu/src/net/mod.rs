@@ -61,7 +61,7 @@ pub use carried::Carried;
 #[cfg(feature = "http")]
 pub(crate) use connection_snapshot::CarriedCounters;
 pub(crate) use connection_snapshot::ConnectionSnapshot;
-#[cfg(feature = "websocket")]
+#[cfg(feature = "axum")]
 pub(crate) use connection_snapshot::{CarriedRequest, RawState};
 #[cfg(feature = "admin")]
 pub(crate) use connections::DESCRIPTOR_WAIT;

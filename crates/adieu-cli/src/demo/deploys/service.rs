@@ -16,7 +16,7 @@ use axum::routing::get;
 
 use super::client::EVERY;
 
-/// Serves on a free port until it is told to stop, or its standard input ends.
+/// Serves on a free port until a signal asks it to stop, or its standard input ends.
 pub(in crate::demo) fn serve() -> ExitCode {
     thread::spawn(|| {
         // Nothing is ever written to it: its end is that of the program that shows the demo.
