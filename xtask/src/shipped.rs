@@ -9,7 +9,13 @@ use crate::skips::Skips;
 use crate::step::{Failure, Outcome};
 
 /// Feature sets of the library.
-const SETS: [&str; 5] = ["", "axum", "axum,admin,http2", "state", "postgres,state"];
+const SETS: [&str; 5] = [
+    "",
+    "axum,tls-no-provider",
+    "axum,admin,http2",
+    "state",
+    "postgres,state",
+];
 
 /// Programs that are tested as processes of their own, built with just the features in their manifest.
 const PROGRAMS: [&str; 2] = ["fixture-actor", "example-echo"];

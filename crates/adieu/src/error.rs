@@ -88,14 +88,14 @@ pub(crate) enum ErrorKind {
         cause: std::io::Error,
     },
     /// A certificate or key could not be used.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     Tls {
         name: Arc<str>,
         file: std::path::PathBuf,
         cause: BoxError,
     },
     /// The program's own TLS configuration could not be had.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     TlsConfig { name: Arc<str>, cause: BoxError },
 }
 
@@ -125,7 +125,7 @@ impl Error {
             }
             #[cfg(feature = "net")]
             ErrorKind::Listen { name, .. } => Some(Cause::Error(Arc::clone(name))),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             ErrorKind::Tls { name, .. } | ErrorKind::TlsConfig { name, .. } => {
                 Some(Cause::Error(Arc::clone(name)))
             }
@@ -203,9 +203,9 @@ impl fmt::Display for Error {
                     (None, None) => Ok(()),
                 }
             }
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             ErrorKind::Tls { name, file, .. } => write!(f, "`{name}` cannot use {}", file.display()),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             ErrorKind::TlsConfig { name, .. } => write!(f, "`{name}` has no TLS configuration"),
         }
     }
@@ -220,7 +220,7 @@ impl std::error::Error for Error {
             ErrorKind::System { cause, .. } => Some(cause),
             #[cfg(feature = "net")]
             ErrorKind::Listen { cause, .. } => Some(cause),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             ErrorKind::Tls { cause, .. } | ErrorKind::TlsConfig { cause, .. } => Some(&**cause),
             _ => None,
         }

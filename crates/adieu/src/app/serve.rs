@@ -19,7 +19,7 @@ use super::settings::Settings;
 use crate::component::BoxFuture;
 use crate::error::{Error, ErrorKind};
 use crate::http::{HttpBuilder, HttpService, Limits, Serves};
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 use crate::net::TlsConfig;
 use crate::net::{BoundListener, DrainCounts, Listener, OnListening, ProxyProtocol};
 use crate::report::writer::PrintReport;
@@ -70,7 +70,7 @@ where
         limits: Limits::default(),
         trigger: None,
         on_listening: None,
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         tls: None,
         proxies: None,
         place: Location::caller(),
@@ -98,7 +98,7 @@ pub struct Serve {
     limits: Limits,
     trigger: Option<BoxFuture<()>>,
     on_listening: Option<OnListening>,
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     tls: Option<TlsConfig>,
     proxies: Option<ProxyProtocol>,
     place: &'static Location<'static>,
@@ -156,14 +156,14 @@ impl Serve {
 
     /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered with the feature
     /// `http2`.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     pub fn tls(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls_config(TlsConfig::files(certificate, key))
     }
 
     /// Speaks TLS with this configuration: a [`rustls::ServerConfig`](crate::net::rustls::ServerConfig), or a [`TlsConfig`]
     /// that comes anew at every reload.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     pub fn tls_config(mut self, config: impl Into<TlsConfig>) -> Self {
         self.tls = Some(config.into());
         self
@@ -214,11 +214,11 @@ impl Serve {
         let counted = Arc::clone(&counts);
         let (listener, served, limits) = (self.listener, self.service, self.limits);
         let (place, on_listening, proxies) = (self.place, self.on_listening, self.proxies);
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         let tls = self.tls;
         let setup = async move |app: &mut App| -> crate::Result {
             let mut listener = Listener::adopt(&app.registrar.core, PART.into(), listener, place)?;
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             if let Some(config) = tls {
                 listener.speak_tls(config)?;
             }

@@ -98,7 +98,7 @@ async fn run_protocol<S, B, F>(
     } else {
         Stream::Plain(socket)
     };
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     if let Some(tls) = stream.tls_info() {
         shared.socket.set_tls(tls);
     }

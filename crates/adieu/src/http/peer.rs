@@ -90,7 +90,7 @@ impl Peer {
     }
 
     /// What the TLS handshake has settled; `None` for a connection without TLS.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     #[must_use]
     pub fn tls(&self) -> Option<&TlsInfo> {
         match &self.0 {
@@ -127,7 +127,7 @@ impl fmt::Debug for Peer {
     }
 }
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 use crate::net::TlsInfo;
 
 #[cfg(feature = "axum")]

@@ -13,7 +13,7 @@ use crate::runtime::shared::ServiceShared;
 #[derive(Clone, Default)]
 pub(crate) struct Handshake {
     pub(super) proxy: Option<Arc<ProxyProtocol>>,
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     pub(super) tls: Option<super::Tls>,
 }
 
@@ -25,9 +25,9 @@ impl Handshake {
 
     /// Whether the bytes of a connection are those of TLS.
     pub(crate) const fn is_tls(&self) -> bool {
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         return self.tls.is_some();
-        #[cfg(not(feature = "tls"))]
+        #[cfg(not(feature = "tls-no-provider"))]
         false
     }
 
@@ -42,11 +42,11 @@ impl Handshake {
 
     /// TLS. Dropped half-way, the connection closes.
     #[cfg_attr(
-        not(feature = "tls"),
+        not(feature = "tls-no-provider"),
         expect(clippy::unused_async, reason = "there is TLS to wait for elsewhere")
     )]
     pub(crate) async fn secure(&self, socket: SharedSocket) -> Result<Stream, Refusal> {
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         if let Some(tls) = &self.tls {
             let accepted = tls.accept(socket).await;
             return accepted.map_err(|error| Refusal::of_handshake(&error));
@@ -56,11 +56,11 @@ impl Handshake {
 
     /// From here on its files are read again with everything else.
     pub(crate) fn reload_with(&self, core: &ServiceShared) -> Result<(), Error> {
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         if let Some(tls) = &self.tls {
             tls.reload_with(core)?;
         }
-        #[cfg(not(feature = "tls"))]
+        #[cfg(not(feature = "tls-no-provider"))]
         let _ = core;
         Ok(())
     }

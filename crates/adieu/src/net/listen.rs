@@ -6,7 +6,7 @@ use std::future::{Future, IntoFuture};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::Location;
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::os::{self, StartLock, UnixListener};
 use super::port_owner;
 use super::proxy_protocol::ProxyProtocol;
 use super::socket::SharedSocket;
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 use super::tls_config::TlsConfig;
 use crate::error::{Error, ErrorKind};
 use crate::report::Notice;
@@ -39,7 +39,7 @@ pub struct Listen {
     core: Arc<ServiceShared>,
     name: Cow<'static, str>,
     address: String,
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     tls: Option<TlsConfig>,
     kind: ClaimKind,
     place: &'static Location<'static>,
@@ -56,7 +56,7 @@ impl Listen {
             core,
             name,
             address,
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             tls: None,
             kind: ClaimKind::Service,
             place,
@@ -73,14 +73,14 @@ impl Listen {
 
     /// Speaks TLS, with the certificate chain and the key in these PEM files. HTTP/2 is offered with the feature
     /// `http2`.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     pub fn tls(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls_config(TlsConfig::files(certificate, key))
     }
 
     /// Speaks TLS with this configuration: a [`rustls::ServerConfig`](super::rustls::ServerConfig), or a [`TlsConfig`] that
     /// comes anew at every reload.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     pub fn tls_config(mut self, config: impl Into<TlsConfig>) -> Self {
         self.tls = Some(config.into());
         self
@@ -92,7 +92,7 @@ impl Listen {
         let failed = async |cause: io::Error, at: Option<ListenAddress>| {
             refused(&name, self.address.clone(), at, cause).await
         };
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         let tls = match self.tls.clone() {
             Some(config) => Some(super::Tls::load(&name, config)?),
             None => None,
@@ -138,7 +138,7 @@ impl Listen {
             starting,
             handshake: Handshake {
                 proxy: None,
-                #[cfg(feature = "tls")]
+                #[cfg(feature = "tls-no-provider")]
                 tls,
             },
             place: self.place,
@@ -267,7 +267,7 @@ impl Listener {
     }
 
     /// Speaks TLS with this configuration.
-    #[cfg(all(feature = "http", feature = "tls"))]
+    #[cfg(all(feature = "http", feature = "tls-no-provider"))]
     pub(crate) fn speak_tls(&mut self, config: TlsConfig) -> Result<(), Error> {
         let name = Arc::from(&*self.name);
         self.handshake.tls = Some(super::Tls::load(&name, config)?);

@@ -46,11 +46,11 @@ mod socket_file;
 mod stall;
 mod stream;
 mod tcp;
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 mod tls;
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 mod tls_config;
-#[cfg(all(feature = "http", feature = "tls"))]
+#[cfg(all(feature = "http", feature = "tls-no-provider"))]
 mod tls_info;
 mod transfer;
 
@@ -95,13 +95,13 @@ pub(crate) use socket::SharedSocket;
 pub(crate) use socket_file::SocketFile;
 pub(crate) use stream::Stream;
 pub use tcp::{Conn, TcpBuilder};
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 pub(crate) use tls::Tls;
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 pub use tls_config::TlsConfig;
 #[cfg(all(feature = "http", feature = "tls", feature = "tonic"))]
 pub(crate) use tls_info::GrpcTls;
-#[cfg(all(feature = "http", feature = "tls"))]
+#[cfg(all(feature = "http", feature = "tls-no-provider"))]
 pub use tls_info::TlsInfo;
 pub(crate) use transfer::Kind;
 #[cfg(fuzzing)]
@@ -112,5 +112,5 @@ pub(crate) use transfer::pair as transfer_channel;
 pub(crate) use transfer::{Successor, Turn};
 
 /// The TLS library, in the version whose types [`TlsConfig`] takes.
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 pub use tokio_rustls::rustls;

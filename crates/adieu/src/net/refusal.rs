@@ -13,7 +13,7 @@ pub(crate) enum Refusal {
     /// It does not begin with a header, and why.
     Malformed(&'static str),
     /// The TLS handshake has failed, and why; `is_ours` if the server had no part of it to give.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     Tls { why: String, is_ours: bool },
     /// The other end has gone.
     Gone,
@@ -25,7 +25,7 @@ impl Refusal {
         match self {
             Self::Untrusted => Some("from a source that is not trusted with the PROXY protocol"),
             Self::Malformed(_) => Some("with a malformed PROXY header"),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Self::Tls { .. } => Some("whose TLS handshake has failed"),
             Self::Gone => None,
         }
@@ -35,7 +35,7 @@ impl Refusal {
     pub(crate) const fn is_warning(&self) -> bool {
         match self {
             Self::Untrusted | Self::Malformed(_) => true,
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Self::Tls { is_ours, .. } => *is_ours,
             Self::Gone => false,
         }
@@ -48,18 +48,18 @@ impl Refusal {
                 "its source is neither trusted nor direct: name it in `ProxyProtocol` if it should be".into()
             }
             Self::Malformed(why) => (*why).into(),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Self::Tls { why, is_ours: true } => {
                 format!("{why}: the TLS configuration has no certificate for the name that the client asks for, or none at all").into()
             }
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Self::Tls { why, .. } => why.clone().into(),
             Self::Gone => "the client has gone".into(),
         }
     }
 
     /// Of a TLS handshake.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     pub(super) fn of_handshake(error: &io::Error) -> Self {
         use tokio_rustls::rustls;
 

@@ -34,7 +34,7 @@ struct SocketParts {
     /// What came with it from the old process.
     snapshot: Mutex<Option<Box<ConnectionSnapshot>>>,
     /// What the TLS handshake has settled.
-    #[cfg(all(feature = "http", feature = "tls"))]
+    #[cfg(all(feature = "http", feature = "tls-no-provider"))]
     tls: OnceLock<Box<super::TlsInfo>>,
 }
 
@@ -53,7 +53,7 @@ impl SharedSocket {
             peer,
             client: OnceLock::new(),
             snapshot: Mutex::new(snapshot),
-            #[cfg(all(feature = "http", feature = "tls"))]
+            #[cfg(all(feature = "http", feature = "tls-no-provider"))]
             tls: OnceLock::new(),
         }))
     }
@@ -240,13 +240,13 @@ impl SharedSocket {
     }
 
     /// The handshake is over.
-    #[cfg(all(feature = "http", feature = "tls"))]
+    #[cfg(all(feature = "http", feature = "tls-no-provider"))]
     pub(crate) fn set_tls(&self, tls: super::TlsInfo) {
         let _ = self.0.tls.set(Box::new(tls));
     }
 
     /// What the TLS handshake has settled; `None` before its end, and without TLS.
-    #[cfg(all(feature = "http", feature = "tls"))]
+    #[cfg(all(feature = "http", feature = "tls-no-provider"))]
     pub(crate) fn tls(&self) -> Option<&super::TlsInfo> {
         self.0.tls.get().map(|tls| &**tls)
     }

@@ -10,7 +10,7 @@ use super::socket::SharedSocket;
 
 pub(crate) enum Stream {
     Plain(SharedSocket),
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     Tls(Box<tokio_rustls::server::TlsStream<SharedSocket>>),
 }
 
@@ -20,7 +20,7 @@ impl Stream {
     pub(crate) fn agreed_on_http2(&self) -> Option<bool> {
         match self {
             Self::Plain(_) => None,
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Self::Tls(tls) => {
                 let agreed = tls.get_ref().1.alpn_protocol();
                 agreed.map(|protocol| protocol == b"h2")
@@ -36,7 +36,7 @@ macro_rules! each {
                 let $inner = Pin::new(socket);
                 $call
             }
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Stream::Tls(tls) => {
                 let $inner = Pin::new(&mut **tls);
                 $call
@@ -75,7 +75,7 @@ impl AsyncWrite for Stream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_write_vectored(),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             Self::Tls(tls) => tls.is_write_vectored(),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
@@ -67,7 +68,8 @@ impl TlsConfig {
         })))
     }
 
-    /// The certificate chain and the key in these PEM files, read anew at every reload. HTTP/2 is offered with the feature
+    /// The certificate chain and the key in these PEM files, read anew at every reload. The cryptography is that of the provider that
+    /// the program has installed, as aws-lc-rs, or else ring with the feature `tls`. HTTP/2 is offered with the feature
     /// `http2`.
     #[must_use]
     pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
@@ -124,6 +126,22 @@ impl TlsSource {
     }
 }
 
+/// The provider that the program has installed for the process, or else ring, if it is built in.
+fn provider(name: &Arc<str>) -> Result<Arc<CryptoProvider>, Error> {
+    if let Some(installed) = CryptoProvider::get_default() {
+        return Ok(Arc::clone(installed));
+    }
+    #[cfg(feature = "tls")]
+    return Ok(Arc::new(rustls::crypto::ring::default_provider()));
+    #[cfg(not(feature = "tls"))]
+    Err(Error::new(ErrorKind::TlsConfig {
+        name: Arc::clone(name),
+        cause: "no crypto provider: install one with `CryptoProvider::install_default` before, or turn on adieu's feature \
+                `tls`, which brings ring"
+            .into(),
+    }))
+}
+
 fn read_files(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Error> {
     let failed = |file: &Path, cause: BoxError| {
         Error::new(ErrorKind::Tls {
@@ -146,8 +164,7 @@ fn read_files(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<Arc<Ser
         ),
         error => failed(key, error.into()),
     })?;
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let mut config = ServerConfig::builder_with_provider(provider(name)?)
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(certificate, error.into()))?
         .with_no_client_auth()

@@ -14,12 +14,12 @@ pub struct TlsInfo {
     alpn_protocol: Option<Vec<u8>>,
     version: Option<ProtocolVersion>,
     certificates: Vec<CertificateDer<'static>>,
-    #[cfg(feature = "tonic")]
+    #[cfg(all(feature = "tls", feature = "tonic"))]
     pub(crate) grpc: GrpcTls,
 }
 
 /// What tonic's own server puts into the requests of a TLS connection.
-#[cfg(feature = "tonic")]
+#[cfg(all(feature = "tls", feature = "tonic"))]
 pub(crate) type GrpcTls =
     tonic::transport::server::TlsConnectInfo<tonic::transport::server::TcpConnectInfo>;
 
@@ -34,7 +34,7 @@ impl TlsInfo {
                 .peer_certificates()
                 .map(<[_]>::to_vec)
                 .unwrap_or_default(),
-            #[cfg(feature = "tonic")]
+            #[cfg(all(feature = "tls", feature = "tonic"))]
             grpc: tonic::transport::server::Connected::connect_info(stream),
         }
     }
@@ -63,7 +63,7 @@ impl TlsInfo {
     }
 }
 
-#[cfg(feature = "tonic")]
+#[cfg(all(feature = "tls", feature = "tonic"))]
 impl tonic::transport::server::Connected for SharedSocket {
     type ConnectInfo = tonic::transport::server::TcpConnectInfo;
 
