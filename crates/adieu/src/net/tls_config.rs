@@ -127,19 +127,11 @@ impl TlsSource {
 }
 
 /// The provider that the program has installed for the process, or else ring, if it is built in.
-fn provider(name: &Arc<str>) -> Result<Arc<CryptoProvider>, Error> {
-    if let Some(installed) = CryptoProvider::get_default() {
-        return Ok(Arc::clone(installed));
-    }
+fn provider() -> Option<Arc<CryptoProvider>> {
+    let installed = CryptoProvider::get_default().map(Arc::clone);
     #[cfg(feature = "tls")]
-    return Ok(Arc::new(rustls::crypto::ring::default_provider()));
-    #[cfg(not(feature = "tls"))]
-    Err(Error::new(ErrorKind::TlsConfig {
-        name: Arc::clone(name),
-        cause: "no crypto provider: install one with `CryptoProvider::install_default` before, or turn on adieu's feature \
-                `tls`, which brings ring"
-            .into(),
-    }))
+    let installed = installed.or_else(|| Some(Arc::new(rustls::crypto::ring::default_provider())));
+    installed
 }
 
 fn read_files(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Error> {
@@ -164,7 +156,15 @@ fn read_files(name: &Arc<str>, certificate: &Path, key: &Path) -> Result<Arc<Ser
         ),
         error => failed(key, error.into()),
     })?;
-    let mut config = ServerConfig::builder_with_provider(provider(name)?)
+    let provider = provider().ok_or_else(|| {
+        Error::new(ErrorKind::TlsConfig {
+            name: Arc::clone(name),
+            cause: "no crypto provider: install one with `CryptoProvider::install_default` before, or turn on adieu's \
+                    feature `tls`, which brings ring"
+                .into(),
+        })
+    })?;
+    let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(certificate, error.into()))?
         .with_no_client_auth()
