@@ -257,7 +257,7 @@ impl PendingHandshakes {
     /// Whether the kernel has none left.
     #[cfg(target_os = "linux")]
     fn none_left(&mut self) -> bool {
-        match self.kernel.as_ref().map(|kernel| kernel.are_under_way()) {
+        match self.kernel.as_mut().map(|kernel| kernel.are_under_way()) {
             Some(Ok(under_way)) => !under_way,
             Some(Err(_)) => {
                 self.kernel = None;

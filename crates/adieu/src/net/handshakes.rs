@@ -20,8 +20,14 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 pub(super) struct Handshakes {
     kernel: Socket,
     port: u16,
+    /// Of the listener, and of every handshake with it, also of a client with IPv4 at a listener of IPv6.
+    family: u8,
     /// Tells our listener from others of its port, and from those of another network namespace.
     inode: u32,
+    /// How many there were at the last look.
+    left: usize,
+    /// Nothing was told of that look yet.
+    is_fresh: bool,
 }
 
 /// The answer does not wait for anything; this only keeps a broken kernel from holding up the stop.
@@ -54,7 +60,8 @@ struct PortState {
 }
 
 impl Handshakes {
-    /// For this listener, before its accept queue is emptied. An error says why the kernel cannot be asked.
+    /// For this listener, which refuses new connections, before its accept queue is emptied. An error says why the kernel
+    /// cannot be asked.
     pub(super) fn of(listener: &tokio::net::TcpListener) -> io::Result<Self> {
         // Such handshakes leave no trace in the kernel until they are complete.
         let cookies = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
@@ -70,13 +77,18 @@ impl Handshakes {
         let file = File::from(listener.as_fd().try_clone_to_owned()?);
         let address = SockRef::from(listener).local_addr()?;
         let port = address.as_socket().map(|address| address.port());
-        let handshakes = Self {
+        let domain = SockRef::from(listener).domain()?;
+        let mut handshakes = Self {
             kernel,
             port: port.ok_or(io::ErrorKind::Unsupported)?,
             // The kernel cuts it in the same way.
             inode: file.metadata()?.ino() as u32,
+            family: u8::try_from(i32::from(domain)).map_err(|_| io::ErrorKind::Unsupported)?,
+            left: 0,
+            is_fresh: true,
         };
         let listed = handshakes.ask()?;
+        handshakes.left = listed.handshakes;
         // A queue that overflows makes the kernel send cookies.
         if listed.is_crowded {
             return Err(io::Error::other("the accept queue was nearly full"));
@@ -85,25 +97,28 @@ impl Handshakes {
     }
 
     /// Whether any has begun and is not in the accept queue yet.
-    pub(super) fn are_under_way(&self) -> io::Result<bool> {
-        Ok(self.ask()?.handshakes > 0)
+    ///
+    /// Each look goes through all connections of the machine, which takes milliseconds where there are many. So the first
+    /// answer is that of the look at the beginning, and once there were none the kernel is not asked again: no new
+    /// ones begin.
+    pub(super) fn are_under_way(&mut self) -> io::Result<bool> {
+        if !std::mem::take(&mut self.is_fresh) && self.left > 0 {
+            self.left = self.ask()?.handshakes;
+        }
+        Ok(self.left > 0)
     }
 
     fn ask(&self) -> io::Result<PortState> {
         let mut listed = PortState::default();
-        // Handshakes are listed under the family of their listener, which may have been set up by another process.
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let family = u8::try_from(family).unwrap_or_default();
-            self.kernel.send(&question(family, self.port))?;
-            let mut buffer = vec![0; 32 * 1_024];
-            loop {
-                let count = (&self.kernel).read(&mut buffer)?;
-                if count == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                if self.read(&buffer[..count], &mut listed)? {
-                    break;
-                }
+        self.kernel.send(&question(self.family, self.port))?;
+        let mut buffer = vec![0; 32 * 1_024];
+        loop {
+            let count = (&self.kernel).read(&mut buffer)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if self.read(&buffer[..count], &mut listed)? {
+                break;
             }
         }
         if listed.has_listener {
@@ -195,12 +210,20 @@ mod tests {
         message(SOCK_DIAG_BY_FAMILY, &socket)
     }
 
-    fn read(datagram: &[u8]) -> io::Result<(bool, PortState)> {
-        let handshakes = Handshakes {
+    /// After a look that has found so many. Its socket is not the kernel's: asking is an error.
+    fn after_a_look(left: usize) -> io::Result<Handshakes> {
+        Ok(Handshakes {
             kernel: Socket::new(Domain::IPV4, Type::DGRAM, None)?,
             port: 80,
+            family: 2,
             inode: 7,
-        };
+            left,
+            is_fresh: true,
+        })
+    }
+
+    fn read(datagram: &[u8]) -> io::Result<(bool, PortState)> {
+        let handshakes = after_a_look(0)?;
         let mut listed = PortState::default();
         Ok((handshakes.read(datagram, &mut listed)?, listed))
     }
@@ -236,13 +259,24 @@ mod tests {
         assert!(read(&[0; 64]).is_err());
     }
 
+    #[test]
+    fn the_kernel_is_asked_again_only_while_there_are_handshakes() {
+        let mut none = after_a_look(0).expect("a socket");
+        for _ in 0..2 {
+            assert!(!none.are_under_way().expect("it is not asked"));
+        }
+        let mut some = after_a_look(2).expect("a socket");
+        assert!(some.are_under_way().expect("it was asked before"));
+        assert!(some.are_under_way().is_err(), "it is asked again");
+    }
+
     #[tokio::test]
     async fn the_kernel_knows_a_listener_and_of_no_handshake_with_it() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port");
         match Handshakes::of(&listener) {
-            Ok(handshakes) => {
+            Ok(mut handshakes) => {
                 assert!(!handshakes.are_under_way().expect("it was asked before"));
             }
             Err(error) => fixture_skip::not_possible(format!("sock_diag: {error}")),
