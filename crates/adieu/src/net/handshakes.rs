@@ -26,7 +26,7 @@ pub(super) struct Handshakes {
     inode: u32,
     /// How many there were at the last look.
     left: usize,
-    /// Nothing was told of that look yet.
+    /// That look was not answered with yet.
     is_fresh: bool,
 }
 
