@@ -61,8 +61,10 @@ pub use carried::Carried;
 #[cfg(feature = "http")]
 pub(crate) use connection_snapshot::CarriedCounters;
 pub(crate) use connection_snapshot::ConnectionSnapshot;
+#[cfg(feature = "axum")]
+pub(crate) use connection_snapshot::CarriedRequest;
 #[cfg(feature = "websocket")]
-pub(crate) use connection_snapshot::{CarriedRequest, RawState};
+pub(crate) use connection_snapshot::RawState;
 #[cfg(feature = "admin")]
 pub(crate) use connections::DESCRIPTOR_WAIT;
 #[cfg(feature = "admin")]
