@@ -64,7 +64,9 @@ pub use carried::Carried;
 pub(crate) use connection_snapshot::CarriedCounters;
 pub(crate) use connection_snapshot::ConnectionSnapshot;
 #[cfg(feature = "axum")]
-pub(crate) use connection_snapshot::{CarriedRequest, RawState};
+pub(crate) use connection_snapshot::CarriedRequest;
+#[cfg(feature = "websocket")]
+pub(crate) use connection_snapshot::RawState;
 #[cfg(feature = "admin")]
 pub(crate) use connections::DESCRIPTOR_WAIT;
 #[cfg(feature = "admin")]
