@@ -6,7 +6,7 @@ use adieu_lifecycle::{
     Action, Cause, ComponentId, End, Event, Exit, Machine, Role, StopSignal, Terms, Time,
 };
 
-const GRACE: Duration = Duration::from_mins(10);
+const GRACE: Duration = Duration::from_secs(600);
 const LEFT: Duration = Duration::from_millis(4_500);
 
 /// Running, with two resources and work that never ends by itself.
