@@ -355,9 +355,9 @@ mod platform {
     fn on_byte(byte: u8) {
         let (number, origin) = sys::read_byte(byte);
         let sender = match origin {
-            sys::Origin::Terminal => Sender::Terminal,
-            sys::Origin::Parent => Sender::Parent,
-            sys::Origin::Other => Sender::Process,
+            sys::SignalOrigin::Terminal => Sender::Terminal,
+            sys::SignalOrigin::Parent => Sender::Parent,
+            sys::SignalOrigin::Other => Sender::Process,
         };
         match meaning(number) {
             Some(signal) => deliver(signal, sender),

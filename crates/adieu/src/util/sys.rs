@@ -378,7 +378,7 @@ pub(crate) use messages::{ReceivedMessage, receive_message, send_message};
 
 #[cfg(unix)]
 pub(crate) use signals::{
-    Disposition, Mask, NO_SIGNAL, Origin, install, is_ignored, overflowed, raise, read_byte,
+    Disposition, Mask, NO_SIGNAL, SignalOrigin, install, is_ignored, overflowed, raise, read_byte,
     restore,
 };
 

@@ -31,7 +31,7 @@ const INTERRUPT_BY_PARENT: u8 = 0x7f;
 
 /// Where a signal comes from, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SignalOrigin {
     /// A key of the terminal.
     Terminal,
     /// The parent process. Known of interrupts on Linux only.
@@ -57,7 +57,7 @@ impl SelfPipe {
             return;
         }
         let (number, origin) = read_byte(byte);
-        self.overflow[usize::from(origin == Origin::Terminal)]
+        self.overflow[usize::from(origin == SignalOrigin::Terminal)]
             .fetch_or(bit(number), Ordering::SeqCst);
         // Either there is room by now, and this wakes the reader; or it has yet to read what fills the pipe, and looks
         // at the rest after that.
@@ -96,11 +96,11 @@ const fn bit(number: i32) -> u64 {
 }
 
 /// The signal's number, and where it comes from.
-pub(crate) const fn read_byte(byte: u8) -> (i32, Origin) {
+pub(crate) const fn read_byte(byte: u8) -> (i32, SignalOrigin) {
     match byte {
-        INTERRUPT_BY_PARENT => (libc::SIGINT, Origin::Parent),
-        TYPED.. => ((byte & !TYPED) as i32, Origin::Terminal),
-        _ => (byte as i32, Origin::Other),
+        INTERRUPT_BY_PARENT => (libc::SIGINT, SignalOrigin::Parent),
+        TYPED.. => ((byte & !TYPED) as i32, SignalOrigin::Terminal),
+        _ => (byte as i32, SignalOrigin::Other),
     }
 }
 
