@@ -28,7 +28,7 @@ enum Numbers {
 }
 
 /// A clock of whole seconds has moved on after so long.
-const APART: Duration = Duration::from_millis(1_100);
+const CLOCK_TICK: Duration = Duration::from_millis(1_100);
 
 /// Does the same twice before any stop, the second time when a clock in the answer has moved on. They overlap if they
 /// take longer than that.
@@ -37,7 +37,7 @@ where
     F: Future<Output = Result<T, E>>,
 {
     let later = async {
-        sleep(APART).await;
+        sleep(CLOCK_TICK).await;
         ask().await
     };
     let (one, two) = tokio::try_join!(ask(), later)?;

@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 
 use crate::report::Starvation;
 
-const PACE: Duration = Duration::from_millis(5);
+const WAKE_INTERVAL: Duration = Duration::from_millis(5);
 /// Later than this is worth a word in the report.
-const LATE: Duration = Duration::from_millis(100);
+const REPORTED_DELAY: Duration = Duration::from_millis(100);
 /// Later than this, and no judgement that rests on time alone stands.
-const STARVED: Duration = Duration::from_millis(400);
+const STARVATION_DELAY: Duration = Duration::from_millis(400);
 
 /// Watches the pace. Dropped, it stops.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl StarvationMonitor {
         let task = tokio::spawn(async move {
             loop {
                 let before = Instant::now();
-                tokio::time::sleep(PACE).await;
-                watching.note(before.elapsed().saturating_sub(PACE));
+                tokio::time::sleep(WAKE_INTERVAL).await;
+                watching.note(before.elapsed().saturating_sub(WAKE_INTERVAL));
             }
         });
         Self { shared, task }
@@ -56,7 +56,7 @@ impl StarvationMonitor {
     /// The worst lateness of this window, if it was so bad that times mean nothing.
     pub(crate) fn starved(&self) -> Option<Duration> {
         let worst = Duration::from_micros(self.shared.window.load(Relaxed));
-        (worst > STARVED).then_some(worst)
+        (worst > STARVATION_DELAY).then_some(worst)
     }
 
     /// For the report.
@@ -68,7 +68,7 @@ impl StarvationMonitor {
             note: format!(
                 "the machine was busy and the drill itself waited for the processor; a time measured while it waited \
                  for more than {} ms was measured again or is not judged",
-                STARVED.as_millis()
+                STARVATION_DELAY.as_millis()
             ),
         })
     }
@@ -79,7 +79,7 @@ impl Shared {
         let micros = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
         self.window.fetch_max(micros, Relaxed);
         self.worst.fetch_max(micros, Relaxed);
-        if late > LATE {
+        if late > REPORTED_DELAY {
             self.times.fetch_add(1, Relaxed);
         }
     }
@@ -98,10 +98,10 @@ mod tests {
     #[tokio::test]
     async fn a_blocked_drill_notices() {
         let monitor = StarvationMonitor::start();
-        tokio::time::sleep(PACE * 2).await;
+        tokio::time::sleep(WAKE_INTERVAL * 2).await;
         // The runtime has one thread, and it is not available.
-        std::thread::sleep(STARVED + PACE * 4);
-        tokio::time::sleep(PACE * 2).await;
+        std::thread::sleep(STARVATION_DELAY + WAKE_INTERVAL * 4);
+        tokio::time::sleep(WAKE_INTERVAL * 2).await;
         assert!(monitor.starved().is_some());
         assert_eq!(monitor.starvation().expect("noticed").times, 1);
         monitor.begin();

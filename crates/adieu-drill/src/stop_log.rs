@@ -12,7 +12,7 @@ use crate::report::{Bar, Fate, Mark, MarkKind, StopTimeline};
 /// More requests of one stop than this are not drawn.
 const MOST_BARS: usize = 10_000;
 /// What ended longer before the signal is not drawn either.
-const BEFORE: Duration = Duration::from_millis(500);
+const DRAWN_BEFORE_SIGNAL: Duration = Duration::from_millis(500);
 
 /// What the stops of a drill looked like.
 #[derive(Debug, Default)]
@@ -167,7 +167,7 @@ pub(crate) fn complete(mut stop: StopTimeline) -> StopTimeline {
 
 /// The requests of a load around the signal.
 pub(crate) fn bars(tally: &Tally, signal: Instant, label: &str) -> (Vec<Bar>, u64) {
-    let from = signal.checked_sub(BEFORE).unwrap_or(signal);
+    let from = signal.checked_sub(DRAWN_BEFORE_SIGNAL).unwrap_or(signal);
     let mut near: Vec<_> = tally.spans.iter().filter(|bar| bar.ended >= from).collect();
     near.sort_by_key(|bar| bar.began);
     let total = tally.spans.len() as u64 + tally.omitted;

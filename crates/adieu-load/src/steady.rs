@@ -86,7 +86,7 @@ impl NumberedRequest {
 /// So many requests are open at most. What is due later waits, and its delay counts.
 const MOST_OPEN: usize = 2_048;
 /// A client that found no connection tries again after so long.
-const BACK_OFF: Duration = Duration::from_millis(10);
+const RECONNECT_DELAY: Duration = Duration::from_millis(10);
 /// So many requests are kept each by each client, and after that every second one that was answered.
 const MOST_KEPT: usize = 65_536;
 /// So many that were not answered well, and the last of them stands for all later ones. Less than half of the above, so
@@ -573,7 +573,7 @@ async fn closed_loop(
         shared.settle(&request);
         ledger.keep(request);
         if !may_go_on {
-            sleep(BACK_OFF).await;
+            sleep(RECONNECT_DELAY).await;
         }
     }
     ledger.close()

@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 use crate::address::{NatsAddress, about_tls};
 
 /// How long the server may take to accept us, and to answer.
-const CONNECT: Duration = Duration::from_secs(5);
-const ANSWER: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// State in a key-value bucket of NATS JetStream: for services of several replicas.
 ///
@@ -91,12 +91,12 @@ impl NatsConnect {
             what,
         } = NatsAddress::read(&self.url).await?;
         let connecting = options
-            .connection_timeout(CONNECT)
-            .request_timeout(Some(ANSWER))
+            .connection_timeout(CONNECT_TIMEOUT)
+            .request_timeout(Some(ANSWER_TIMEOUT))
             .connect(address);
         let client = connecting.await.map_err(|error| explain(&what, error))?;
         let mut context = jetstream::new(client.clone());
-        context.set_timeout(ANSWER);
+        context.set_timeout(ANSWER_TIMEOUT);
         let found = context.get_key_value(&*self.bucket).await;
         let bucket = match (found, self.replicas) {
             (Ok(bucket), _) => bucket,

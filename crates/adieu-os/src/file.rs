@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a pipe or a device may take for a whole report.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a name is made up; one that is taken by chance is as good as never taken twice.
 const TRIES: usize = 8;
 
@@ -91,7 +91,7 @@ fn write_in_place(path: &Path, text: &[u8]) -> io::Result<()> {
             let opened = OpenOptions::new().append(true).open(path);
             let _ = tell.send(opened.and_then(|mut file| file.write_all(&text)));
         })?;
-    told.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+    told.recv_timeout(READER_TIMEOUT).unwrap_or_else(|_| {
         let why = "the process that reads the pipe takes nothing";
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     })

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::address::{PostgresAddress, about_tls};
 
-const LEASE: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// A statement that takes longer has failed.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const CHANNEL: &str = "adieu_jobs";
@@ -195,7 +195,7 @@ impl PostgresQueue {
             name,
             server,
             pool,
-            lease: LEASE,
+            lease: DEFAULT_LEASE,
             listener: Mutex::new(None),
         }
     }

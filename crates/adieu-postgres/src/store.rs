@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use crate::address::{PostgresAddress, about_tls};
 
 /// How long the server may take to accept us.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection is waited for, before we say that the server is not available and try again.
-const ACQUIRE: Duration = Duration::from_secs(2);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// State in a table of PostgreSQL: for services of several replicas.
 ///
@@ -92,7 +92,7 @@ impl PostgresConnect {
         let table = quoted(&self.table)?;
         // One connection by itself first: a pool would try again for a while before it says why.
         let connecting = PgConnection::connect_with(&options);
-        let mut connection = timeout(CONNECT, connecting)
+        let mut connection = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| StoreError::unavailable(&*what, "it does not answer"))?
             .map_err(|error| explain(&what, error))?;
@@ -113,7 +113,7 @@ impl PostgresConnect {
         let _ = connection.close().await;
         let pool = PgPoolOptions::new()
             .max_connections(4)
-            .acquire_timeout(ACQUIRE)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options);
         Ok(PostgresStore { pool, table, what })
     }

@@ -11,8 +11,8 @@ use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 use crate::address::{RedisAddress, about_tls};
 
 /// How long the server may take to accept us, and to answer.
-const CONNECT: Duration = Duration::from_secs(2);
-const ANSWER: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is there decides, and nothing can come between the look and the write.
 const SAVE: &str = "
@@ -84,8 +84,8 @@ impl RedisConnect {
     async fn open(self) -> Result<RedisStore, StoreError> {
         let RedisAddress { client, what } = RedisAddress::read(&self.url).await?;
         let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(ANSWER))
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT))
             // Trying again is our own business, inside the budget.
             .set_number_of_retries(0);
         let mut connection = ConnectionManager::new_with_config(client, config)

@@ -21,12 +21,12 @@ use super::{log, procfs, sockets, sys};
 
 /// Quiet means no connection in any queue for so long: longer than most round trips, because the last step of a
 /// handshake may still be on its way.
-const QUIET: Duration = Duration::from_millis(150);
+const QUEUE_QUIET_TIME: Duration = Duration::from_millis(150);
 /// A server that has accepted no connection for so long may be stuck. A lower bound: with a longer grace period a slow
 /// server has more time, see [`until_quiet`].
-const STUCK: Duration = Duration::from_secs(1);
+const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// How often the queue is looked at: the kernel has no event for an empty one.
-const LOOK: Duration = Duration::from_millis(5);
+const QUEUE_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How much of a table is read at once.
 const READ: usize = 64 * 1_024;
@@ -115,13 +115,13 @@ fn say_left(count: u32) {
 /// one that was seen to accept has all the time there is. One that hangs accepts none, and half of the time shows it.
 pub(super) async fn until_quiet(waiting: impl Fn() -> u32, most: Duration) -> u32 {
     let begun = Instant::now();
-    let stuck = STUCK.max(most / 2);
+    let stuck = STUCK_AFTER.max(most / 2);
     let (mut busy, mut is_taken_from, mut left) = (begun, false, waiting());
-    while busy.elapsed() < QUIET
+    while busy.elapsed() < QUEUE_QUIET_TIME
         && (is_taken_from || begun.elapsed() < stuck)
         && begun.elapsed() < most
     {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(QUEUE_LOOK_INTERVAL).await;
         let now = waiting();
         is_taken_from |= now < left;
         left = now;
@@ -354,18 +354,22 @@ mod tests {
     async fn a_queue_has_its_time_as_long_as_the_server_accepts() {
         let (second, long) = (Duration::from_secs(1), Duration::from_secs(60));
         let near = |(took, left): (Duration, u32), wanted: Duration, given_up: u32| {
-            assert!(took.abs_diff(wanted) <= LOOK * 3, "{took:?}");
+            assert!(took.abs_diff(wanted) <= QUEUE_LOOK_INTERVAL * 3, "{took:?}");
             assert_eq!(left, given_up, "after {took:?}");
         };
-        near(waits(0, second, long).await, QUIET, 0);
+        near(waits(0, second, long).await, QUEUE_QUIET_TIME, 0);
         // Slower than a second in all, and never stuck; nor is one that takes longer for each.
         let slow = Duration::from_millis(200);
-        near(waits(32, slow, long).await, slow * 32 + QUIET, 0);
-        near(waits(4, second * 9, long).await, second * 36 + QUIET, 0);
+        near(waits(32, slow, long).await, slow * 32 + QUEUE_QUIET_TIME, 0);
+        near(
+            waits(4, second * 9, long).await,
+            second * 36 + QUEUE_QUIET_TIME,
+            0,
+        );
         near(waits(4, second * 29, long).await, long, 2);
         // A server that accepts none is signalled while there is time, and at once where there is little of it.
         near(waits(32, long, long).await, long / 2, 32);
-        near(waits(32, long, second * 3 / 2).await, STUCK, 32);
+        near(waits(32, long, second * 3 / 2).await, STUCK_AFTER, 32);
         near(waits(32, slow, second).await, second, 27);
         // One that comes late, from a handshake half done, starts the quiet again.
         let begun = Instant::now();
@@ -375,7 +379,11 @@ mod tests {
             u32::from(asked.get() == 20)
         };
         until_quiet(late, long).await;
-        assert!(begun.elapsed() > QUIET + LOOK * 15, "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() > QUEUE_QUIET_TIME + QUEUE_LOOK_INTERVAL * 15,
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::sys;
 const MOST: usize = 256;
 
 /// What an answer, or the steps of a restart, take at most, as a rule.
-const MOMENT: Duration = Duration::from_millis(500);
+const MEMORY_RELEASE_DELAY: Duration = Duration::from_millis(500);
 
 enum LogLine {
     Text(String),
@@ -87,7 +87,7 @@ fn write_all(waiting: &Receiver<LogLine>) {
             }
             // From the first one on: of whatever comes all the time, there is no end to wait for.
             LogLine::SettleSoon => {
-                settle_at.get_or_insert_with(|| Instant::now() + MOMENT);
+                settle_at.get_or_insert_with(|| Instant::now() + MEMORY_RELEASE_DELAY);
             }
         }
     }

@@ -32,10 +32,10 @@ const UNKNOWN: u64 = 0;
 /// A group, below zero if it is to be forgotten; and when its leader began.
 const WORD: usize = size_of::<i32>() + size_of::<u64>();
 /// What a guard that is not needed any more has to go.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DISMISS_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often it looks for processes that are left, and how long it waits for their end each time.
 const LOOKS: u32 = 250;
-const PAUSE: Duration = Duration::from_millis(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Dropped, it does its work; to send it away is to [dismiss](Self::dismiss) it.
 pub(super) struct OrphanGuard {
@@ -99,7 +99,7 @@ impl OrphanGuard {
     pub(super) fn dismiss(mut self) {
         self.say(DISMISSED, 0);
         let patient = self.line.set_nonblocking(false);
-        if patient.is_ok() && self.line.set_read_timeout(Some(PATIENCE)).is_ok() {
+        if patient.is_ok() && self.line.set_read_timeout(Some(DISMISS_TIMEOUT)).is_ok() {
             let gone = self.line.read(&mut [0]);
             if gone.is_ok() {
                 sys::see_off(self.pid);
@@ -132,7 +132,7 @@ fn guard_until_dismissed(mut line: UnixStream, mark: &str, session: Option<u32>)
         for pid in left {
             procfs::signal_if(pid, Signal::KILL, || is_ours(pid, mark));
         }
-        thread::sleep(PAUSE);
+        thread::sleep(LOOK_INTERVAL);
     }
 }
 

@@ -15,12 +15,12 @@ use super::{accept_probe, sockets};
 
 /// Between two looks at a command that starts, at first: the kernel has no event for it. After the start there are
 /// none.
-const LOOK: Duration = Duration::from_millis(20);
-const ASK: Duration = Duration::from_millis(100);
+const FIRST_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const FIRST_PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// A command that takes long is looked at less and less often: it is seen to be ready a twentieth of its time late, and
 /// one that never gets ready costs next to nothing.
 const PART: u32 = 20;
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Generation {
     /// Completes when it is ready. Cancel-safe: what was seen is seen again.
@@ -28,7 +28,7 @@ impl Generation {
         self.said_ready(worker).await;
         // However else it is known, a request that came before would wait.
         while !self.takes_requests() {
-            sleep(pause(self.process.began.elapsed(), LOOK)).await;
+            sleep(pause(self.process.began.elapsed(), FIRST_LOOK_INTERVAL)).await;
         }
     }
 
@@ -50,18 +50,18 @@ impl Generation {
             },
             Ready::Accept => {
                 while !self.takes_over(worker) {
-                    sleep(pause(self.process.began.elapsed(), LOOK)).await;
+                    sleep(pause(self.process.began.elapsed(), FIRST_LOOK_INTERVAL)).await;
                 }
             }
             Ready::Probe => {
                 while !self.probes_succeed(worker).await {
-                    sleep(pause(self.process.began.elapsed(), ASK)).await;
+                    sleep(pause(self.process.began.elapsed(), FIRST_PROBE_INTERVAL)).await;
                 }
             }
             // In this order: before it accepts, a probe of the socket is answered by others.
             Ready::AcceptAndProbe => {
                 while !(self.takes_over(worker) && self.probes_succeed(worker).await) {
-                    sleep(pause(self.process.began.elapsed(), LOOK)).await;
+                    sleep(pause(self.process.began.elapsed(), FIRST_LOOK_INTERVAL)).await;
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Generation {
 
 /// How long to wait until the next look at a command that was started so long ago.
 fn pause(since: Duration, least: Duration) -> Duration {
-    (since / PART).clamp(least, LONGEST)
+    (since / PART).clamp(least, LONGEST_INTERVAL)
 }
 
 /// Completes when nothing was said for so long.
@@ -183,7 +183,7 @@ mod tests {
             let mut at = from;
             let mut count = 0;
             while at < until {
-                at += pause(at, LOOK);
+                at += pause(at, FIRST_LOOK_INTERVAL);
                 count += 1;
             }
             count

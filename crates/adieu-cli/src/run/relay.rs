@@ -18,7 +18,7 @@ use super::worker::Worker;
 use super::{log, sys};
 
 /// The last bytes of a server that has ended are relayed for no longer than this.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const RELAY_AFTER_EXIT: Duration = Duration::from_secs(1);
 
 /// How many are running.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl Relays {
     pub(super) async fn done(&self) {
         let mut count = self.0.subscribe();
         let none = count.wait_for(|count| *count == 0);
-        let _ = timeout(LAST_WORDS, none).await;
+        let _ = timeout(RELAY_AFTER_EXIT, none).await;
     }
 }
 

@@ -23,11 +23,11 @@ use super::worker::{Run, Worker};
 use super::{codes, log, notify, supervisor, sys, watch};
 
 /// What the kill and the last reaping may take, once the time of the command is up.
-const SLACK: Duration = Duration::from_secs(10);
+const REAP_MARGIN: Duration = Duration::from_secs(10);
 /// What the last processes may take to be gone after a third signal, or when the release phase ran out of time.
-const LAST_KILL: Duration = Duration::from_secs(7);
+const LAST_KILL_WAIT: Duration = Duration::from_secs(7);
 /// The last lines may have a reader that does not read.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_LOG_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) fn run(options: Options) -> u8 {
     // Both before there is any other thread.
@@ -44,7 +44,7 @@ pub(super) fn run(options: Options) -> u8 {
         log::warn(problem);
         codes::OWN
     });
-    log::flush(LAST_WORDS);
+    log::flush(LAST_LOG_TIMEOUT);
     code
 }
 
@@ -92,7 +92,7 @@ async fn live(
     let timeouts = &run.options.timeouts;
     let observed = Arc::clone(&run);
     let scope = adieu::scope(run.options.name())
-        .grace(Budget::grace_for(timeouts.grace + SLACK))
+        .grace(Budget::grace_for(timeouts.grace + REAP_MARGIN))
         .lame_duck(timeouts.pre_stop)
         .signals()
         .on_notice(move |notice| on_notice(&observed, notice));
@@ -103,7 +103,7 @@ async fn live(
             })
         })
         .await;
-    let _ = tokio::time::timeout(LAST_KILL, run.processes.kill_all()).await;
+    let _ = tokio::time::timeout(LAST_KILL_WAIT, run.processes.kill_all()).await;
     run.processes.dismiss_guard();
     let outcome = outcome(&run, &report, refused.or_else(|| run.refused())).await;
     let report = report.of_process(outcome.code, outcome.meaning, run.options.timeouts.grace);
@@ -119,7 +119,7 @@ fn on_notice(run: &Run, notice: &Notice) {
         Notice::Stopping { cause } => {
             run.set_stopping();
             // At once: systemd counts from here, and not from the end of the lame-duck period.
-            let most = (run.options.timeouts.grace + SLACK).as_micros();
+            let most = (run.options.timeouts.grace + REAP_MARGIN).as_micros();
             notify::tell_outside(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"));
             // The library says by itself that it is not ready any more.
             if *cause == Cause::Signal(StopSignal::Interrupt) {

@@ -13,7 +13,7 @@ use super::worker::Worker;
 use super::{cloak, log, procfs, sys};
 
 /// How long killed processes may take to be gone: one may be in an uninterruptible system call.
-const KILLED: Duration = Duration::from_secs(2);
+const KILL_WAIT: Duration = Duration::from_secs(2);
 
 /// Cloaks the sockets, signals the command, waits for it and for all processes below it, and kills what is left when
 /// the time is up. Dropped half-way, processes that have not ended live on; the release phase kills them.
@@ -87,8 +87,12 @@ async fn kill_generation(worker: &Worker, generation: &Generation) {
     for pid in below.into_iter().filter(|pid| procfs::is_below_us(*pid)) {
         procfs::signal(pid, Signal::KILL);
     }
-    let _ = timeout(KILLED, generation.process.ended()).await;
-    let _ = timeout(KILLED, worker.processes().without_group(generation.group())).await;
+    let _ = timeout(KILL_WAIT, generation.process.ended()).await;
+    let _ = timeout(
+        KILL_WAIT,
+        worker.processes().without_group(generation.group()),
+    )
+    .await;
 }
 
 /// Once for all workers of a command, which share its sockets. Cancel-safe.
@@ -150,7 +154,7 @@ pub(super) async fn end_group(worker: &Worker, group: u32) {
         .is_err()
     {
         worker.processes().signal_group(group, Signal::KILL);
-        let _ = timeout(KILLED, worker.processes().without_group(group)).await;
+        let _ = timeout(KILL_WAIT, worker.processes().without_group(group)).await;
     }
 }
 
@@ -166,7 +170,7 @@ pub(super) async fn clear_group(worker: &Worker, group: u32) {
         log::warn(format_args!(
             "{grace:?} are over: sending SIGKILL to {left}"
         ));
-        let _ = timeout(KILLED, worker.processes().kill_all()).await;
+        let _ = timeout(KILL_WAIT, worker.processes().kill_all()).await;
     }
 }
 

@@ -18,7 +18,7 @@ use super::worker::Worker;
 use super::{cloak, log, notify, relay, stopping, sys};
 
 /// What a command that was aborted for its silence has to write its core.
-const ABORT: Duration = Duration::from_secs(2);
+const CORE_DUMP_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Supervisor<'a> {
     worker: &'a Arc<Worker>,
@@ -251,7 +251,7 @@ impl Supervisor<'_> {
         let process = self.current.process.clone();
         process.send(Signal::ABRT, false);
         tokio::spawn(async move {
-            if timeout(ABORT, process.ended()).await.is_err() {
+            if timeout(CORE_DUMP_TIMEOUT, process.ended()).await.is_err() {
                 process.send(Signal::KILL, true);
             }
         });

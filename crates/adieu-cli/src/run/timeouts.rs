@@ -8,7 +8,7 @@ use super::command::Environment;
 
 /// How much earlier than `adieu run` a service of the library has to end: it is gone half a second after its grace
 /// period, and gets the stop signal a moment late because its accept queue is drained first.
-const MARGIN: Duration = Duration::from_secs(1);
+const SERVICE_MARGIN: Duration = Duration::from_secs(1);
 
 /// The variables that pass its times to a service of the library.
 const GRACE: &str = "ADIEU_GRACE";
@@ -71,7 +71,7 @@ impl Timeouts {
     /// Tells a command of its time, which is this part of all that is left.
     pub(super) fn announce(&self, environment: &mut Environment, levels: u32, cloak: bool) {
         let left = self.left() / levels;
-        let theirs = left.saturating_sub(MARGIN).max(left / 2);
+        let theirs = left.saturating_sub(SERVICE_MARGIN).max(left / 2);
         let grace = match &self.own_grace {
             Some(own) => own.clone(),
             None => format!("{}ms", theirs.as_millis().max(1)),

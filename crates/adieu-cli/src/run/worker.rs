@@ -20,7 +20,7 @@ use super::sockets::Sockets;
 use super::{log, notify};
 
 /// What a command that has not been signalled yet has left after a second SIGTERM or SIGINT.
-const MOMENT: Duration = Duration::from_secs(1);
+const GRACE_AFTER_SECOND_SIGNAL: Duration = Duration::from_secs(1);
 
 /// The whole of one `adieu run`.
 pub(super) struct Run {
@@ -207,14 +207,14 @@ impl Run {
             return log::warn("second SIGINT: sending SIGKILL to every process that is left");
         }
         log::warn(format_args!(
-            "second SIGINT: the command has {MOMENT:?}, then SIGKILL to every process that is left"
+            "second SIGINT: the command has {GRACE_AFTER_SECOND_SIGNAL:?}, then SIGKILL to every process that is left"
         ));
         for worker in untold {
             if let Some(current) = worker.current() {
                 worker.send_stop_signal(&current);
             }
         }
-        let _ = tokio::time::timeout(MOMENT, self.processes.emptied()).await;
+        let _ = tokio::time::timeout(GRACE_AFTER_SECOND_SIGNAL, self.processes.emptied()).await;
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) struct Run {
 }
 
 /// A second for what the measurement did not meet.
-const MARGIN: Duration = Duration::from_secs(1);
+const UNMEASURED_MARGIN: Duration = Duration::from_secs(1);
 
 /// What would have lost nothing, as far as the balancer is the reason.
 pub(super) fn advice(rolled: &Rolled, profile: &Profile, setting: &Setting) -> BehindAdvice {
@@ -103,7 +103,7 @@ pub(super) fn advice(rolled: &Rolled, profile: &Profile, setting: &Setting) -> B
     // Without a control plane it is out of the routes only because it has stopped serving: no time before helps.
     let pre_stop = longest.map(|longest| {
         let seen = seen.max().unwrap_or_default();
-        Duration::from_secs((longest.max(seen) + MARGIN).as_secs_f64().ceil() as u64)
+        Duration::from_secs((longest.max(seen) + UNMEASURED_MARGIN).as_secs_f64().ceil() as u64)
     });
     let stops = replaced.iter().filter(|one| !one.killed);
     let slowest = stops

@@ -17,7 +17,7 @@ use crate::running::{self, RunningTarget};
 /// Before the first instance is replaced, and after the last one, so many requests are answered.
 const CALM: u64 = 50;
 /// They are answered within this time, or the program does not serve.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SERVES_WITHIN: Duration = Duration::from_secs(20);
 
 /// What one roll-out behind the balancer was like.
 pub(super) struct Rolled {
@@ -56,7 +56,7 @@ pub(super) async fn roll(
 }
 
 async fn calm(load: &Traffic) -> Result<(), DrillError> {
-    let answered = timeout(PATIENCE, load.answered_more(CALM)).await;
+    let answered = timeout(SERVES_WITHIN, load.answered_more(CALM)).await;
     answered.map_err(|_| {
         DrillError::start(
             "the instances are ready and do not answer behind the balancer; does the path of --http answer below 500?",

@@ -19,10 +19,10 @@ use crate::raw::RawConn;
 use crate::running::RunningTarget;
 
 /// How long one look of a health check may take.
-const LOOK: Duration = Duration::from_secs(1);
+const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a real balancer is asked what its health check says.
 #[cfg(unix)]
-const PACE: Duration = Duration::from_millis(50);
+const HEALTH_STATUS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One request, and the last attempt that was made for it.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ impl Traffic {
             #[cfg(unix)]
             Self::Real { balancer, .. } => {
                 while !balancer.lock().await.is_down(id).await {
-                    sleep(PACE).await;
+                    sleep(HEALTH_STATUS_INTERVAL).await;
                 }
             }
         }
@@ -267,11 +267,12 @@ async fn simulated_check(drill: &Drill, profile: &Profile, old: &RunningTarget) 
         sleep(health.every).await;
         let good = match &readiness {
             Some(endpoint) => {
-                let asked = RawConn::ask_within(endpoint, &endpoint.request(), LOOK).await;
+                let asked =
+                    RawConn::ask_within(endpoint, &endpoint.request(), HEALTH_CHECK_TIMEOUT).await;
                 asked.is_ok_and(|answer| (200..400).contains(&answer.head.status))
             }
             None => matches!(
-                tokio::time::timeout(LOOK, old.endpoint.target().connect()).await,
+                tokio::time::timeout(HEALTH_CHECK_TIMEOUT, old.endpoint.target().connect()).await,
                 Ok(Ok(_))
             ),
         };

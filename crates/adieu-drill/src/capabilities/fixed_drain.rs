@@ -45,9 +45,9 @@ impl fmt::Display for FixedDrain {
 }
 
 /// An idle stop that is shorter leaves no room for a request that is shorter still.
-const LEAST: Duration = Duration::from_millis(1_000);
+const SHORTEST_IDLE_STOP: Duration = Duration::from_millis(1_000);
 /// How much longer than an idle stop the request takes.
-const BEYOND: Duration = Duration::from_millis(700);
+const REQUEST_AFTER_IDLE_STOP: Duration = Duration::from_millis(700);
 
 /// Whether the program has such a drain: one more stop, with a request that takes longer than an idle stop.
 pub(crate) async fn look(
@@ -59,11 +59,11 @@ pub(crate) async fn look(
     let (Some(idle), Some(path)) = (found.idle_stop, &found.slow) else {
         return Ok(None);
     };
-    if idle < LEAST || !path.contains("{ms}") {
+    if idle < SHORTEST_IDLE_STOP || !path.contains("{ms}") {
         return Ok(None);
     }
     let run = running::start(drill, scratch, &LaunchMode::Plain).await?;
-    let long = idle + BEYOND;
+    let long = idle + REQUEST_AFTER_IDLE_STOP;
     let path = run.process.placeholders.fill(path);
     let path = path.replace("{ms}", &long.as_millis().to_string());
     let endpoint = run.endpoint.at(&path).map_err(DrillError::Usage)?;

@@ -58,7 +58,7 @@ pub(crate) enum Speaks {
 /// More than the buffers of a connection take when its reader has a small window.
 pub(crate) const LARGE: u64 = 1 << 20;
 /// A path that shows nothing within this time has nothing to show.
-pub(crate) const GLANCE: Duration = Duration::from_secs(3);
+pub(crate) const CAPABILITY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Looks at a running program.
 ///
@@ -143,7 +143,7 @@ pub(crate) async fn answers(run: &RunningTarget, path: &str) -> bool {
     let Ok(endpoint) = run.endpoint.at(path) else {
         return false;
     };
-    let asked = RawConn::ask_within(&endpoint, &endpoint.request(), GLANCE).await;
+    let asked = RawConn::ask_within(&endpoint, &endpoint.request(), CAPABILITY_TIMEOUT).await;
     matches!(asked, Ok(answer) if (200..300).contains(&answer.head.status))
 }
 
@@ -152,7 +152,13 @@ async fn keeps_alive(run: &RunningTarget) -> bool {
     let talk = async {
         let mut conn = run.connect().await.ok()?;
         conn.send(&run.endpoint.request().bytes(false)).await.ok()?;
-        Some(conn.answer_within(GLANCE).await.ok()?.head.keep_alive)
+        Some(
+            conn.answer_within(CAPABILITY_TIMEOUT)
+                .await
+                .ok()?
+                .head
+                .keep_alive,
+        )
     };
     talk.await.unwrap_or(true)
 }
@@ -168,12 +174,15 @@ async fn speaks_h2(endpoint: &Endpoint) -> bool {
             }
         }
     };
-    matches!(timeout(GLANCE, talk).await, Ok(Some(())))
+    matches!(timeout(CAPABILITY_TIMEOUT, talk).await, Ok(Some(())))
 }
 
 /// Whether a line comes back in a line.
 async fn echoes(run: &RunningTarget) -> bool {
-    matches!(timeout(GLANCE, echo(&run.endpoint)).await, Ok(Ok(true)))
+    matches!(
+        timeout(CAPABILITY_TIMEOUT, echo(&run.endpoint)).await,
+        Ok(Ok(true))
+    )
 }
 
 /// Sends a line, and says whether the one that comes has it inside.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use crate::arrival::Arrival;
-use crate::capabilities::{GLANCE, LARGE, answers, upload};
+use crate::capabilities::{CAPABILITY_TIMEOUT, LARGE, answers, upload};
 use crate::endpoint::{Endpoint, label};
 use crate::in_flight::InFlight;
 use crate::raw::{ANSWER_TIMEOUT, RawConn, WebSocket, field};
@@ -16,13 +16,13 @@ use crate::running::RunningTarget;
 use crate::threshold::show;
 
 /// How long a path that answers late is asked to take, to see whether it does.
-const LATE: Duration = Duration::from_millis(400);
+const SLOW_ANSWER: Duration = Duration::from_millis(400);
 /// So many are asked for at once, to see on how many of them the program works.
 const TOGETHER: usize = 4;
 /// If the program has read nothing more for so long, it works on no more of them. Shorter than each of them takes.
-const STEADY: Duration = Duration::from_millis(250);
+const READS_NO_MORE_AFTER: Duration = Duration::from_millis(250);
 /// How often a probe is asked that does not say yes yet.
-const PACE: Duration = Duration::from_millis(50);
+const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Looks for one kind of answer.
 #[derive(Clone, Copy, Debug)]
@@ -148,12 +148,13 @@ impl Prober<'_> {
             return false;
         };
         let begun = Instant::now();
-        let asked = RawConn::ask_within(&endpoint, &endpoint.request(), GLANCE).await;
-        matches!(asked, Ok(answer) if answer.head.status < 300) && begun.elapsed() < LATE / 2
+        let asked = RawConn::ask_within(&endpoint, &endpoint.request(), CAPABILITY_TIMEOUT).await;
+        matches!(asked, Ok(answer) if answer.head.status < 300) && begun.elapsed() < SLOW_ANSWER / 2
     }
 
     async fn answers_late(&self, path: &str) -> Result<Slow, String> {
-        let endpoint = self.endpoint(&path.replace("{ms}", &LATE.as_millis().to_string()))?;
+        let endpoint =
+            self.endpoint(&path.replace("{ms}", &SLOW_ANSWER.as_millis().to_string()))?;
         let request = endpoint.request();
         let name = label(&request);
         let mut requests = Vec::new();
@@ -161,7 +162,9 @@ impl Prober<'_> {
             let in_flight = InFlight::begin(&endpoint, &request).await;
             requests.push(in_flight.map_err(|broken| format!("{name}: {broken}"))?);
         }
-        self.run.arrive(&mut requests, TOGETHER, STEADY).await;
+        self.run
+            .arrive(&mut requests, TOGETHER, READS_NO_MORE_AFTER)
+            .await;
         let told = |in_flight: &InFlight| in_flight.arrival != Arrival::Unknown;
         let read = requests
             .iter()
@@ -169,18 +172,18 @@ impl Prober<'_> {
             .count();
         let at_once = requests.iter().any(told).then_some(read.max(1));
         for in_flight in requests {
-            let finished = in_flight.finish(ANSWER_TIMEOUT + LATE * 4).await;
+            let finished = in_flight.finish(ANSWER_TIMEOUT + SLOW_ANSWER * 4).await;
             let took = finished.ended - finished.began;
             match finished.result {
                 Ok(answer) if answer.head.status >= 400 => {
                     return Err(format!("{name} answers {}", answer.head.status));
                 }
-                Ok(answer) if took < LATE => {
+                Ok(answer) if took < SLOW_ANSWER => {
                     return Err(format!(
                         "{name} answered {} after {}, and was asked to take {}",
                         answer.head.status,
                         show(took),
-                        show(LATE)
+                        show(SLOW_ANSWER)
                     ));
                 }
                 Ok(_) => {}
@@ -208,7 +211,7 @@ impl Prober<'_> {
                     _ if matches!(kind, Kind::Large) && length <= LARGE => {
                         Err(format!("{name} answers with {length} bytes"))
                     }
-                    _ if matches!(kind, Kind::Stream) && took < LATE / 4 => Err(format!(
+                    _ if matches!(kind, Kind::Stream) && took < SLOW_ANSWER / 4 => Err(format!(
                         "the answer of {name} was whole after {}",
                         show(took)
                     )),
@@ -224,7 +227,7 @@ impl Prober<'_> {
                     sent.map_err(|why| broken(&why))?;
                     conn.head().await.map_err(|why| broken(&why))
                 };
-                let (head, text) = timeout(GLANCE, opened)
+                let (head, text) = timeout(CAPABILITY_TIMEOUT, opened)
                     .await
                     .map_err(|_| broken(&"no head of an answer came"))??;
                 let events = field(&text, "content-type").unwrap_or("nothing");
@@ -234,11 +237,13 @@ impl Prober<'_> {
                     status => Err(format!("{name} answers {status}")),
                 }
             }
-            Kind::WebSocket => match timeout(GLANCE, WebSocket::open(&endpoint)).await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(broken(&error)),
-                Err(_) => Err(broken(&"no answer came")),
-            },
+            Kind::WebSocket => {
+                match timeout(CAPABILITY_TIMEOUT, WebSocket::open(&endpoint)).await {
+                    Ok(Ok(_)) => Ok(()),
+                    Ok(Err(error)) => Err(broken(&error)),
+                    Err(_) => Err(broken(&"no answer came")),
+                }
+            }
             Kind::Upload => {
                 let request = upload(&request, b"adieu".to_vec());
                 let answer = RawConn::ask_within(&endpoint, &request, ANSWER_TIMEOUT).await;
@@ -268,15 +273,16 @@ async fn says_yes(endpoint: &Endpoint) -> Result<(), String> {
     let name = label(&endpoint.request());
     let begun = Instant::now();
     loop {
-        let why = match RawConn::ask_within(endpoint, &endpoint.request(), GLANCE).await {
+        let why = match RawConn::ask_within(endpoint, &endpoint.request(), CAPABILITY_TIMEOUT).await
+        {
             Ok(answer) if (200..300).contains(&answer.head.status) => return Ok(()),
             Ok(answer) => format!("{name} answers {}", answer.head.status),
             Err(broken) => format!("{name}: {broken}"),
         };
-        if begun.elapsed() > GLANCE {
+        if begun.elapsed() > CAPABILITY_TIMEOUT {
             return Err(why);
         }
-        sleep(PACE).await;
+        sleep(PROBE_INTERVAL).await;
     }
 }
 

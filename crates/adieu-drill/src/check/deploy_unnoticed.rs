@@ -49,11 +49,11 @@ pub(crate) const SPEC: Spec = Spec {
 const WEBSOCKETS: usize = 8;
 const STREAMS: usize = 8;
 /// Between two requests of a client, so that connections are both idle and busy when the signal comes.
-const PACE: Duration = Duration::from_millis(20);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the clients are watched before the signal, and after the restart.
-const CALM: Duration = Duration::from_secs(1);
+const WATCH_TIME: Duration = Duration::from_secs(1);
 /// A pause that is longer than those before the signal by so much is noticed.
-const PAUSE: Duration = Duration::from_secs(1);
+const NOTICED_PAUSE: Duration = Duration::from_secs(1);
 /// With fewer events before the signal it is not known how often they come.
 const RHYTHM: u32 = 3;
 
@@ -133,7 +133,7 @@ impl Seen {
 
     /// Whether the rhythm before the signal is known, and was lost since.
     fn paused(&self) -> bool {
-        self.signs >= RHYTHM && self.quiet.1 > self.quiet.0 + PAUSE
+        self.signs >= RHYTHM && self.quiet.1 > self.quiet.0 + NOTICED_PAUSE
     }
 }
 
@@ -157,10 +157,10 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
             Ok(clients) => clients,
             Err(finding) => return Ok(finding),
         };
-        sleep(CALM).await;
+        sleep(WATCH_TIME).await;
         stage.send_modify(|stage| stage.signal = Some(Instant::now()));
         let done = restart(&run, signal.raw(), cx.drill.grace).await;
-        sleep(CALM).await;
+        sleep(WATCH_TIME).await;
         stage.send_modify(|stage| stage.over = true);
         in_place += u32::from(!done.replaced);
         let ended = run.process.ended();
@@ -364,7 +364,7 @@ async fn keep_alive(mut conn: RawConn, request: Arc<[u8]>, stages: watch::Receiv
         if stages.borrow().over {
             return seen;
         }
-        sleep(PACE).await;
+        sleep(REQUEST_INTERVAL).await;
     }
 }
 
@@ -398,7 +398,7 @@ async fn web_socket(mut socket: WebSocket, stages: watch::Receiver<Stage>) -> Se
         if stages.borrow().over {
             return seen;
         }
-        sleep(PACE).await;
+        sleep(REQUEST_INTERVAL).await;
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) const SPEC: Spec = Spec {
     run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-const FOR_EVER: Duration = Duration::from_secs(600);
+const HANG_TIME: Duration = Duration::from_secs(600);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     if cx.capabilities.idle_stop.is_none() {
@@ -59,7 +59,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         return Ok(Finding::skipped(super::NO_SLOW));
     }
     let run = cx.start().await?;
-    let Some(request) = cx.slow(&run, FOR_EVER) else {
+    let Some(request) = cx.slow(&run, HANG_TIME) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
     let requests = match cx.hold_open(&run, &request, cx.at_once(2)).await {

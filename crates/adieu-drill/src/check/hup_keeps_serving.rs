@@ -45,7 +45,7 @@ pub(crate) const SPEC: Spec = Spec {
 
 const RELOADS: u64 = 3;
 /// How long a program that starts new processes for a reload is given to end an old one.
-const REPLACED: Duration = Duration::from_secs(10);
+const OLD_PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Half of the clients keep their connections for as long as the server does: those meet the end of an old process. The
 /// others make one for each request.
@@ -74,7 +74,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     }
     for number in 1..=RELOADS {
         cx.step(number - 1, &format!("reload {number} of {RELOADS}"));
-        restart(&run, Signal::HUP, REPLACED).await;
+        restart(&run, Signal::HUP, OLD_PROCESS_TIMEOUT).await;
     }
     let gone = run.process.ended();
     let mut tally = Tally::default();

@@ -9,7 +9,7 @@ use crate::running::RunningTarget;
 use crate::threshold::show;
 
 /// What the kernel has not closed so long after the end of a process is held by another one.
-const BEHIND: Duration = Duration::from_secs(2);
+const KERNEL_CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Stops the program with these connections open, and judges how long they held it.
 pub(crate) async fn hold(
@@ -58,7 +58,7 @@ pub(crate) async fn hold(
         .measured(format!("more than {}", show(allowed)));
     };
     let (mut resets, mut left) = (0, 0);
-    let until = tokio::time::Instant::now() + BEHIND;
+    let until = tokio::time::Instant::now() + KERNEL_CLOSE_WAIT;
     for task in closing {
         match tokio::time::timeout_at(until, task).await {
             Ok(Ok(End::WireError(_))) => resets += 1,
@@ -69,7 +69,7 @@ pub(crate) async fn hold(
     if left > 0 {
         return Finding::late(format!(
             "{left} of {count} {what} were still open {} after its end",
-            show(BEHIND)
+            show(KERNEL_CLOSE_WAIT)
         ))
         .shown([
             format!("it ended in {}", show(took)),

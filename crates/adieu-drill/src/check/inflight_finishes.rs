@@ -69,7 +69,7 @@ pub(crate) const SPEC: Spec = Spec {
 
 const FLIGHTS: usize = 4;
 /// How much later than the drain begins the answers are due.
-const BEYOND: Duration = Duration::from_millis(700);
+const ANSWER_AFTER_DRAIN_BEGINS: Duration = Duration::from_millis(700);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     if cx.capabilities.slow.is_none() && cx.can_feed() {
@@ -79,13 +79,13 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         return Ok(Finding::skipped(super::NO_SLOW));
     }
     let run = cx.start().await?;
-    let Some(request) = cx.held(&run, BEYOND) else {
+    let Some(request) = cx.held(&run, ANSWER_AFTER_DRAIN_BEGINS) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
     let count = cx.together(&run, FLIGHTS);
     // A program that works on few at once answers them in turns.
     let turns = count.div_ceil(cx.at_once(count).max(1));
-    let hold = cx.hold_time(BEYOND);
+    let hold = cx.hold_time(ANSWER_AFTER_DRAIN_BEGINS);
     let late = hold * u32::try_from(turns).unwrap_or(1) + ANSWER_TIMEOUT;
     let answers = match twice(|| before_any_stop(cx, &run, &request, late)).await {
         Ok(answers) => answers.concat(),

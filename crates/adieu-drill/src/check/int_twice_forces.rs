@@ -40,7 +40,7 @@ pub(crate) const SPEC: Spec = Spec {
     run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-const LONG: Duration = Duration::from_secs(120);
+const HANG_TIME: Duration = Duration::from_secs(120);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     if !cx
@@ -52,7 +52,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         return Ok(Finding::skipped(super::NO_SLOW));
     }
     let run = cx.start().await?;
-    let Some(request) = cx.slow(&run, LONG) else {
+    let Some(request) = cx.slow(&run, HANG_TIME) else {
         return Ok(Finding::skipped(super::NO_SLOW));
     };
     let requests = match cx.hold_open(&run, &request, 1).await {

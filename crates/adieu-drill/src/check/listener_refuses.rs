@@ -53,12 +53,12 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 /// How much longer than an idle stop the drain is held.
-const BEYOND: Duration = Duration::from_millis(2_500);
-const PACE: Duration = Duration::from_millis(25);
+const DRAIN_AFTER_IDLE_STOP: Duration = Duration::from_millis(2_500);
+const CONNECT_INTERVAL: Duration = Duration::from_millis(25);
 /// A connection that gets no answer for so long, and the time that an answer takes by itself, is in silence.
-const SILENCE: Duration = Duration::from_secs(3);
+const UNANSWERED_AFTER: Duration = Duration::from_secs(3);
 /// And so is one that is dropped after having waited for so long.
-const UNHEARD: Duration = Duration::from_millis(500);
+const DROPPED_UNANSWERED_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 enum Met {
@@ -71,7 +71,7 @@ enum Met {
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     let run = cx.start().await?;
     let visitor = Visitor::of(&run.endpoint, cx.capabilities.speaks).await;
-    let beyond = BEYOND + visitor.normal;
+    let beyond = DRAIN_AFTER_IDLE_STOP + visitor.normal;
     let held = cx.hold_beside(&run, beyond).await;
     let signal = run.stop();
     // Tries overlap: one that meets silence must not hide what the next one meets.
@@ -89,7 +89,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     while Instant::now() < until && run.process.ended().is_none() && !is_over() {
         let visitor = visitor.clone();
         tries.spawn(async move { visitor.visit().await });
-        sleep(PACE).await;
+        sleep(CONNECT_INTERVAL).await;
     }
     let over = Instant::now();
     // Also of a program that ended right after its last answer it is to be known when that came.
@@ -129,7 +129,7 @@ impl Visitor {
             endpoint: endpoint.clone(),
             speaks,
             // As patient as with anything before a stop.
-            normal: ANSWER_TIMEOUT - SILENCE,
+            normal: ANSWER_TIMEOUT - UNANSWERED_AFTER,
         };
         let begun = Instant::now();
         visitor.normal = match visitor.meet().await {
@@ -150,7 +150,7 @@ impl Visitor {
 
     async fn meet(&self) -> Met {
         let begun = Instant::now();
-        let silence = SILENCE + self.normal;
+        let silence = UNANSWERED_AFTER + self.normal;
         let broken = match self.speaks {
             Speaks::Http => {
                 match RawConn::ask_within(&self.endpoint, &self.endpoint.request(), silence).await {
@@ -177,7 +177,7 @@ impl Visitor {
             WireError::TimedOut(_) => Met::Silent,
             WireError::Unsent(error) if error.kind() == io::ErrorKind::TimedOut => Met::Silent,
             // Left in the queue until the end of the process threw it out.
-            _ if begun.elapsed() > UNHEARD + self.normal => Met::Silent,
+            _ if begun.elapsed() > DROPPED_UNANSWERED_AFTER + self.normal => Met::Silent,
             _ => Met::Dropped,
         }
     }
@@ -225,7 +225,7 @@ fn judge(
     // Once the last answer is there the program may be gone, and then the kernel refuses for it. A refusal that did not
     // clearly come before that does not count as one in the drain.
     let refused_in_drain =
-        held.is_some_and(|held| refused.is_some_and(|at| at + PACE < held.ended));
+        held.is_some_and(|held| refused.is_some_and(|at| at + CONNECT_INTERVAL < held.ended));
     let allowed = cx.idle_stop() + cx.threshold.time();
     // Without a slow request only a program that is still there has a drain to speak of.
     let drains = held.is_some() || ended.is_none();

@@ -37,8 +37,8 @@ pub(crate) const SPEC: Spec = Spec {
     run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-const PACE: Duration = Duration::from_millis(50);
-const GLANCE: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_millis(50);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     let Some(path) = &cx.capabilities.liveness else {
@@ -69,10 +69,10 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
             let at = Instant::now();
             (
                 at,
-                RawConn::ask_within(&probe, &probe.request(), GLANCE).await,
+                RawConn::ask_within(&probe, &probe.request(), PROBE_TIMEOUT).await,
             )
         });
-        sleep(PACE).await;
+        sleep(PROBE_INTERVAL).await;
     }
     // The answer and the end of the program often fall between two looks, so neither is dated by them.
     let answered = match holding {
@@ -81,7 +81,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     };
     let exit = run.process.ended().map(|ended| ended.at);
     let over = answered.map(|at| exit.map_or(at, |exit| exit.min(at)));
-    let held_at = |at: Instant| over.is_some_and(|over| at + PACE * 4 < over);
+    let held_at = |at: Instant| over.is_some_and(|over| at + PROBE_INTERVAL * 4 < over);
     let (mut asked, mut bad, mut by_time) = (0, Vec::new(), true);
     while let Some(Ok((at, result))) = looks.join_next().await {
         asked += 1;

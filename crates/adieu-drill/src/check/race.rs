@@ -26,8 +26,8 @@ const FULL: u32 = 20;
 /// At the quick level no further stop is begun after so long. The report says how many there were.
 const QUICK_TIME: Duration = Duration::from_secs(8);
 /// How often the readiness probe is asked after the signal, and how long one answer may take.
-const PACE: Duration = Duration::from_millis(20);
-const GLANCE: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_millis(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How many of the last requests of a client are drawn, at least.
 const KEPT: usize = 320;
 
@@ -188,7 +188,7 @@ pub(crate) async fn once(
     let asking = probe.map(|probe| tokio::spawn(readiness_off(probe)));
     let ended = cx.see_end(&run, signal, LoadKind::Load).await;
     let off = match asking {
-        Some(asking) => timeout(GLANCE, asking)
+        Some(asking) => timeout(PROBE_TIMEOUT, asking)
             .await
             .ok()
             .and_then(Result::ok)
@@ -226,8 +226,8 @@ pub(crate) async fn once(
 /// When the readiness probe says no for the first time, if it does before the program stops answering.
 async fn readiness_off(probe: Endpoint) -> Option<Instant> {
     loop {
-        match RawConn::ask_within(&probe, &probe.request(), GLANCE).await {
-            Ok(answer) if (200..300).contains(&answer.head.status) => sleep(PACE).await,
+        match RawConn::ask_within(&probe, &probe.request(), PROBE_TIMEOUT).await {
+            Ok(answer) if (200..300).contains(&answer.head.status) => sleep(PROBE_INTERVAL).await,
             Ok(_) => return Some(Instant::now()),
             Err(_) => return None,
         }

@@ -45,10 +45,10 @@ pub(crate) const SPEC: Spec = Spec {
     run: |cx| Box::pin(check(cx)) as Trying<'_>,
 };
 
-const PACE: Duration = Duration::from_millis(20);
-const GLANCE: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_millis(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Two things that happen together are seen in any order, on two ports.
-const TOGETHER: Duration = Duration::from_millis(250);
+const SAME_INSTANT: Duration = Duration::from_millis(250);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     let Some(path) = &cx.capabilities.readiness else {
@@ -69,9 +69,9 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     let until = signal + cx.idle_stop() + ANSWER_TIMEOUT;
     let mut looks = JoinSet::new();
     let (mut off, mut closed) = (None::<Instant>, None::<Instant>);
-    while Instant::now() < until && closed.is_none_or(|at| at.elapsed() < TOGETHER) {
+    while Instant::now() < until && closed.is_none_or(|at| at.elapsed() < SAME_INSTANT) {
         looks.spawn(look(probe.clone(), run.endpoint.clone()));
-        sleep(PACE).await;
+        sleep(PROBE_INTERVAL).await;
         while let Some(Ok(look)) = looks.try_join_next() {
             off = earlier(off, look.off);
             closed = earlier(closed, look.closed);
@@ -106,7 +106,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     let slack = if probe.address == run.endpoint.address {
         Duration::ZERO
     } else {
-        TOGETHER
+        SAME_INSTANT
     };
     let wanted = cx.threshold.time();
     let told =
@@ -169,13 +169,14 @@ struct Look {
 
 /// One look at both.
 async fn look(probe: Endpoint, endpoint: Endpoint) -> Look {
-    let asked = RawConn::ask_within(&probe, &probe.request(), GLANCE).await;
+    let asked = RawConn::ask_within(&probe, &probe.request(), PROBE_TIMEOUT).await;
     let answered = Instant::now();
     let off = matches!(&asked, Ok(answer) if !(200..300).contains(&answer.head.status));
     let refused = if probe.address == endpoint.address {
         matches!(asked, Err(WireError::Refused))
     } else {
-        let connecting = tokio::time::timeout(GLANCE, RawConn::open(&endpoint.plain())).await;
+        let connecting =
+            tokio::time::timeout(PROBE_TIMEOUT, RawConn::open(&endpoint.plain())).await;
         matches!(connecting, Ok(Err(WireError::Refused)))
     };
     Look {

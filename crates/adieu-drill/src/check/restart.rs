@@ -9,8 +9,8 @@ use crate::process::Signal;
 use crate::running::RunningTarget;
 
 /// How long a restart is given before it is looked at.
-const RESTARTED: Duration = Duration::from_secs(1);
-const PACE: Duration = Duration::from_millis(50);
+const RESTART_WAIT: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What was seen of one restart.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +26,11 @@ pub(super) struct Restart {
 pub(super) async fn restart(run: &RunningTarget, signal: Signal, limit: Duration) -> Restart {
     let before = pids(run).await;
     let signal = run.process.signal(signal);
-    sleep(RESTARTED).await;
+    sleep(RESTART_WAIT).await;
     let mut now = pids(run).await;
     // New processes beside all the old ones: some of the old ones are still to end, and nothing tells when.
     while !now.is_subset(&before) && before.is_subset(&now) && signal.elapsed() < limit {
-        sleep(PACE).await;
+        sleep(PROBE_INTERVAL).await;
         now = pids(run).await;
     }
     Restart {

@@ -17,9 +17,9 @@ use crate::stop_log::LoadKind;
 use crate::threshold::show;
 
 /// How much later than the drain begins the answer is due.
-const BEYOND: Duration = Duration::from_millis(700);
+const ANSWER_AFTER_DRAIN_BEGINS: Duration = Duration::from_millis(700);
 /// An interpreter gives its handlers back before it is gone. A signal that meets it there breaks nothing off.
-const LAST_STEPS: Duration = Duration::from_millis(200);
+const INTERPRETER_EXIT_TIME: Duration = Duration::from_millis(200);
 
 /// Starts the program, asks it to stop with `ask`, and judges what became of the request in flight and of the program.
 pub(crate) async fn stop_with(
@@ -194,7 +194,7 @@ async fn in_flight(
             .ok(),
         None => None,
     };
-    match (before, cx.held(run, BEYOND)) {
+    match (before, cx.held(run, ANSWER_AFTER_DRAIN_BEGINS)) {
         (Some(before), Some(request)) => {
             let requests = cx.hold_open(run, &request, cx.at_once(2)).await?;
             Ok((requests, before.head.status))
@@ -213,7 +213,7 @@ async fn losses(
     let mut by_time = true;
     for in_flight in requests {
         let finished = in_flight
-            .finish(cx.idle_stop() + BEYOND + ANSWER_TIMEOUT)
+            .finish(cx.idle_stop() + ANSWER_AFTER_DRAIN_BEGINS + ANSWER_TIMEOUT)
             .await;
         let wrong = match &finished.result {
             Ok(answer) if is_other(answer.head.status, before) => {
@@ -233,7 +233,10 @@ async fn losses(
 fn broken_off(cx: &CheckContext<'_>, what: &str, signal: Instant, ended: Ended) -> Option<Finding> {
     let single = cx.capabilities.idle_end?;
     let took = ended.at.saturating_duration_since(signal);
-    if !single.status.success() || ended.status.success() || took + LAST_STEPS > cx.idle_stop() {
+    if !single.status.success()
+        || ended.status.success()
+        || took + INTERPRETER_EXIT_TIME > cx.idle_stop()
+    {
         return None;
     }
     let how = describe(ended.status);

@@ -48,7 +48,7 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 const WINDOW: u32 = 16 << 10;
-const PAUSE: Duration = Duration::from_secs(1);
+const READ_PAUSE: Duration = Duration::from_secs(1);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     let Some(path) = &cx.capabilities.large else {
@@ -81,7 +81,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
             .await
             .map_err(|error| WireError::new(error, true, 0))?;
         signal = Some(run.stop());
-        sleep(cx.hold_time(PAUSE)).await;
+        sleep(cx.hold_time(READ_PAUSE)).await;
         conn.answer_within(ANSWER_TIMEOUT * 3).await
     };
     let result = timeout(cx.idle_stop() + ANSWER_TIMEOUT * 4, read).await;

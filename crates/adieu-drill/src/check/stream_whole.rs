@@ -45,7 +45,7 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 /// What takes no longer than this does not stream.
-const MOMENT: Duration = Duration::from_millis(50);
+const SHORTEST_STREAM: Duration = Duration::from_millis(50);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     let Some(path) = &cx.capabilities.stream else {
@@ -72,7 +72,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         let (head, text) = head.map_err(|error| conn.broken(error))?;
         let body = {
             let mut body = pin!(conn.body(head.body));
-            match timeout(MOMENT, &mut body).await {
+            match timeout(SHORTEST_STREAM, &mut body).await {
                 Ok(early) => Ok(early),
                 Err(_) => {
                     signal = Some(run.stop());

@@ -36,7 +36,7 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 /// Who has no handler is gone within so long.
-const AT_ONCE: Duration = Duration::from_millis(300);
+const GONE_WITHOUT_HANDLER: Duration = Duration::from_millis(300);
 
 async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> {
     if !cx.drill.reload {
@@ -58,7 +58,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
 async fn ended_by_reload(cx: &CheckContext<'_>) -> Result<Option<Finding>, crate::DrillError> {
     let run = cx.start().await?;
     run.process.signal(Signal::HUP);
-    let Some(ended) = run.process.ended_within(AT_ONCE).await else {
+    let Some(ended) = run.process.ended_within(GONE_WITHOUT_HANDLER).await else {
         return Ok(None);
     };
     let how = describe(ended.status);

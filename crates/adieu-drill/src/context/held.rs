@@ -9,7 +9,7 @@ use crate::endpoint::label;
 use crate::finding::Finding;
 use crate::in_flight::InFlight;
 use crate::raw::WireError;
-use crate::running::{QUIET, RunningTarget};
+use crate::running::{READS_NO_MORE_AFTER, RunningTarget};
 use crate::threshold::show;
 
 impl CheckContext<'_> {
@@ -112,7 +112,8 @@ impl CheckContext<'_> {
         for _ in 0..count {
             requests.push(InFlight::begin(&run.endpoint, request).await?);
         }
-        run.arrive(&mut requests, self.at_once(count), QUIET).await;
+        run.arrive(&mut requests, self.at_once(count), READS_NO_MORE_AFTER)
+            .await;
         Ok(requests)
     }
 }

@@ -47,7 +47,7 @@ const NEVER_ENDS: &str = "any: handle the stop signal and end in time; as PID 1,
                           shell script: a trap is run only after the command in the foreground has ended: start it with \
                           `&` and `wait` for it";
 /// How long a program that has nothing left to do is watched at most.
-const LINGER: Duration = Duration::from_secs(5);
+const IDLE_WATCH_LIMIT: Duration = Duration::from_secs(5);
 
 impl CheckContext<'_> {
     /// Starts the program and waits until it is ready.
@@ -139,7 +139,7 @@ impl CheckContext<'_> {
     /// Whether it ends at all is another check's question.
     pub(crate) async fn see_out(&mut self, run: &RunningTarget, signal: Instant) -> Option<Ended> {
         let left = self.drill.grace.saturating_sub(signal.elapsed());
-        let ended = run.process.ended_within(left.min(LINGER)).await;
+        let ended = run.process.ended_within(left.min(IDLE_WATCH_LIMIT)).await;
         self.note_end(signal, ended);
         ended
     }

@@ -21,7 +21,7 @@ use crate::threshold::show;
 pub(crate) type Ledger = BTreeMap<String, u64>;
 
 /// How often the ledger is asked whether all is done: nothing tells when it is.
-const PACE: Duration = Duration::from_millis(200);
+const LEDGER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is missing after, and how often.
 pub(crate) fn missing<'a>(before: &'a Ledger, after: &Ledger) -> Vec<(&'a str, u64)> {
@@ -102,7 +102,7 @@ impl CheckContext<'_> {
                 );
                 return Ok(told);
             }
-            sleep(PACE).await;
+            sleep(LEDGER_INTERVAL).await;
         }
     }
 

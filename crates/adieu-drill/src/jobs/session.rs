@@ -17,11 +17,11 @@ use crate::running;
 use crate::threshold::show;
 
 /// A ledger says nothing by itself: it is asked at this pace, and not more than half of the time.
-const PACE: Duration = Duration::from_millis(50);
+const LEDGER_INTERVAL: Duration = Duration::from_millis(50);
 /// A batch that takes longer does not make the time between two stops longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A queue looks for leases that are over now and then.
-const COMES_BACK: Duration = Duration::from_secs(1);
+const LEASE_CHECK_MARGIN: Duration = Duration::from_secs(1);
 
 /// Everything needed while jobs are enqueued and done.
 pub(super) struct Session<'d> {
@@ -108,7 +108,7 @@ impl<'d> Session<'d> {
         let all = self.until_done(&mut workers).await?;
         if all {
             // A job that was done and not acknowledged comes back when its lease is over, and is done a second time.
-            let lease = self.setting.lease + self.setting.lease / 4 + COMES_BACK;
+            let lease = self.setting.lease + self.setting.lease / 4 + LEASE_CHECK_MARGIN;
             sleep(lease.saturating_sub(last_stop.elapsed())).await;
         }
         let ended_alone = std::mem::take(&mut workers.ended_alone);
@@ -260,7 +260,7 @@ impl Quiet {
 
     /// As long again as it took to ask.
     async fn pause(&mut self) {
-        sleep(self.asked.elapsed().max(PACE)).await;
+        sleep(self.asked.elapsed().max(LEDGER_INTERVAL)).await;
         self.asked = Instant::now();
     }
 }

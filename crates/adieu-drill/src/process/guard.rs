@@ -16,7 +16,7 @@ use super::process_tree::{self, SpawnedPid};
 
 /// How often it looks whether a process is left, and how long the kernel has to end one.
 const LOOKS: u32 = 250;
-const PAUSE: Duration = Duration::from_millis(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The guard of this process. Dropped, it is sent away.
 #[derive(Debug)]
@@ -69,6 +69,6 @@ pub fn watch(mark: &str) {
         if !process_tree::end_marked(mark) {
             return;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(LOOK_INTERVAL);
     }
 }

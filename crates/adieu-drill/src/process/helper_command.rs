@@ -15,14 +15,14 @@ use super::system;
 use super::target_process::describe;
 
 /// A command that looks into the state of the program may take so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// So many bytes are read; a command that prints without end does not fill the memory.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Runs it, and gives what it prints; or a sentence, if it does not end with 0 in time. Dropped before its end, what
 /// it started is killed.
 pub(crate) async fn run(line: &str, cwd: Option<&Path>) -> Result<String, String> {
-    run_within(line, cwd, PATIENCE).await
+    run_within(line, cwd, COMMAND_TIMEOUT).await
 }
 
 /// As [`run`], with a time of the user's.

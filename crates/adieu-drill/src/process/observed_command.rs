@@ -17,9 +17,9 @@ use super::system::{self, Pid};
 const MOST_LINES: usize = 200;
 const LONGEST: usize = 400;
 /// From SIGTERM to SIGKILL, for a command that is ended.
-const LAST_GRACE: Duration = Duration::from_secs(5);
+const KILL_AFTER: Duration = Duration::from_secs(5);
 /// What it printed last is in the pipe, and read a moment later.
-const REST: Duration = Duration::from_millis(200);
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A running command, in a process group of its own. Dropped before its end, the group is killed.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl ObservedCommand {
         if let Ok(Ok(status)) = ended {
             self.group = None;
             // A process that it left behind may hold the pipe open, and then this waits in vain.
-            let _ = timeout(REST, async {
+            let _ = timeout(OUTPUT_TIMEOUT, async {
                 while self.readers.join_next().await.is_some() {}
             })
             .await;
@@ -84,10 +84,10 @@ impl ObservedCommand {
         }
         if let Some(group) = self.group {
             system::signal_group(group, system::Signal::TERM);
-            let _ = timeout(LAST_GRACE, self.gone()).await;
+            let _ = timeout(KILL_AFTER, self.gone()).await;
             system::signal_group(group, system::Signal::KILL);
             let _ = self.child.start_kill();
-            let _ = timeout(REST, self.gone()).await;
+            let _ = timeout(OUTPUT_TIMEOUT, self.gone()).await;
             self.group = None;
         }
         let _ = self.child.wait().await;

@@ -26,9 +26,9 @@ pub enum Ready {
 }
 
 /// How often something that says nothing by itself is asked.
-const PACE: Duration = Duration::from_millis(10);
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 /// How long one such question may take.
-const QUESTION: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Ready {
     /// Completes when the program is ready. Cancel-safe; never completes if it never is.
@@ -63,19 +63,19 @@ impl Ready {
 async fn answers(endpoint: &Endpoint, below: u16) {
     loop {
         let asked =
-            tokio::time::timeout(QUESTION, RawConn::ask(endpoint, &endpoint.request())).await;
+            tokio::time::timeout(PROBE_TIMEOUT, RawConn::ask(endpoint, &endpoint.request())).await;
         if matches!(asked, Ok(Ok(answer)) if answer.head.status < below) {
             return;
         }
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
 async fn accepts(endpoint: &Endpoint) {
     while !matches!(
-        tokio::time::timeout(QUESTION, endpoint.target().connect()).await,
+        tokio::time::timeout(PROBE_TIMEOUT, endpoint.target().connect()).await,
         Ok(Ok(_))
     ) {
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }

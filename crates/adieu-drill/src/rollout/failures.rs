@@ -8,7 +8,7 @@ use super::phases::Events;
 use crate::threshold::show;
 
 /// Failures of one kind that are further apart are two.
-const APART: Duration = Duration::from_millis(500);
+const SEPARATE_AFTER: Duration = Duration::from_millis(500);
 /// So many are listed.
 const MOST: usize = 12;
 
@@ -20,7 +20,8 @@ pub(super) fn told(requests: &[NumberedRequest], events: &Events) -> Vec<String>
     for request in bad {
         let fitting = groups.iter_mut().rev().find(|group| {
             let last = group[group.len() - 1];
-            kind(last.outcome) == kind(request.outcome) && request.ended - last.ended < APART
+            kind(last.outcome) == kind(request.outcome)
+                && request.ended - last.ended < SEPARATE_AFTER
         });
         match fitting {
             Some(group) => group.push(request),

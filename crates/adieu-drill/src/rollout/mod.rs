@@ -29,7 +29,7 @@ pub use adieu_load::Connections;
 pub use checks::rollout_checks;
 
 /// A deployment that serves answers its first request within this time.
-const FIRST_ANSWER: Duration = Duration::from_secs(5);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Requests that are tried at most each second; more would test this machine and not the deployment.
 const FASTEST: f64 = 20_000.0;
 /// So many clients of a closed loop at most.
@@ -350,7 +350,7 @@ impl Rollout {
         let loaded = Instant::now();
         let mut running = load.start();
         let ready = timeout(
-            FIRST_ANSWER + self.baseline,
+            FIRST_ANSWER_TIMEOUT + self.baseline,
             running.steady(loaded, self.baseline),
         );
         if ready.await.is_err() {
@@ -399,16 +399,16 @@ impl Rollout {
             Some(trouble) if answered == 0 => format!(
                 "{url} does not answer before the roll-out: within {} not one request was answered; the first was {trouble}. \
                  The deployment must be serving already: --rollout changes it and starts nothing",
-                show(FIRST_ANSWER)
+                show(FIRST_ANSWER_TIMEOUT)
             ),
             Some(trouble) => format!(
                 "{url} does not answer steadily before the roll-out: of {answered} answered requests and more, one was \
                  {trouble}, and it did not get better within {}; losses of the roll-out could not be told from these",
-                show(FIRST_ANSWER + self.baseline)
+                show(FIRST_ANSWER_TIMEOUT + self.baseline)
             ),
             None => format!(
                 "{url} answered nothing within {} before the roll-out; is it the right address, and does it speak HTTP?",
-                show(FIRST_ANSWER)
+                show(FIRST_ANSWER_TIMEOUT)
             ),
         };
         DrillError::start(reason, Vec::new())

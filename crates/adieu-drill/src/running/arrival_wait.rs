@@ -10,13 +10,13 @@ use crate::in_flight::InFlight;
 use crate::raw::RawConn;
 
 /// Nothing tells when another process reads: the kernel's table is looked at so often.
-const PACE: Duration = Duration::from_millis(10);
+const TABLE_INTERVAL: Duration = Duration::from_millis(10);
 /// What was read is handed to a handler a moment later.
-const MOMENT: Duration = Duration::from_millis(100);
+const HANDLER_DELAY: Duration = Duration::from_millis(100);
 /// If the program has read nothing more for so long, it reads nothing more.
-pub(crate) const QUIET: Duration = Duration::from_millis(400);
+pub(crate) const READS_NO_MORE_AFTER: Duration = Duration::from_millis(400);
 /// How long a program is asked that may be busy with what was sent before.
-const GLANCE: Duration = Duration::from_secs(1);
+const BUSY_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl RunningTarget {
     /// Waits until the program has read so many of these requests, or has read nothing more for a while, and notes
@@ -40,10 +40,10 @@ impl RunningTarget {
             }
             let read = seen.iter().filter(|arrival| **arrival == Arrival::Read);
             if read.count() >= enough {
-                sleep(MOMENT).await;
+                sleep(HANDLER_DELAY).await;
                 return arrival::look(server, sent).await;
             }
-            sleep(PACE).await;
+            sleep(TABLE_INTERVAL).await;
             let now = arrival::look(server, sent).await;
             if now != seen {
                 (seen, since) = (now, Instant::now());
@@ -54,7 +54,7 @@ impl RunningTarget {
 
     /// Waits until one request has been read.
     pub(crate) async fn one_arrives(&self, sent: Sent) {
-        self.see_arrive(&[sent], 1, QUIET).await;
+        self.see_arrive(&[sent], 1, READS_NO_MORE_AFTER).await;
     }
 
     /// Gives what was sent the time to be read, where nothing tells from outside when it was. A later request has been
@@ -62,8 +62,10 @@ impl RunningTarget {
     /// for long.
     pub(crate) async fn let_arrive(&self) {
         if self.endpoint.is_http() {
-            let _ = RawConn::ask_within(&self.endpoint, &self.endpoint.request(), GLANCE).await;
+            let _ =
+                RawConn::ask_within(&self.endpoint, &self.endpoint.request(), BUSY_PROBE_TIMEOUT)
+                    .await;
         }
-        sleep(MOMENT).await;
+        sleep(HANDLER_DELAY).await;
     }
 }

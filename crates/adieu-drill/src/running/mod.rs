@@ -3,7 +3,7 @@
 mod arrival_wait;
 mod readiness_error;
 
-pub(crate) use arrival_wait::QUIET;
+pub(crate) use arrival_wait::READS_NO_MORE_AFTER;
 
 use std::io;
 use std::path::Path;

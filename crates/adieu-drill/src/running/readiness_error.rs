@@ -15,7 +15,7 @@ use crate::running::RunningTarget;
 use crate::threshold::show;
 
 /// The waiting is over; the last question need not be patient.
-const LAST: Duration = Duration::from_secs(1);
+const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A sentence on what did not come, and on what came in its place.
 pub(crate) async fn why(drill: &Drill, run: &RunningTarget) -> String {
@@ -58,7 +58,7 @@ pub(crate) async fn why(drill: &Drill, run: &RunningTarget) -> String {
 
 /// The status of one more answer, or a sentence on what came in its place.
 async fn instead_of_answer(endpoint: &Endpoint) -> Result<u16, String> {
-    match RawConn::ask_within(endpoint, &endpoint.request(), LAST).await {
+    match RawConn::ask_within(endpoint, &endpoint.request(), LAST_PROBE_TIMEOUT).await {
         Ok(answer) => Ok(answer.head.status),
         Err(broken) => Err(format!(
             "the last request was {broken}{}",
@@ -71,7 +71,7 @@ async fn instead_of_answer(endpoint: &Endpoint) -> Result<u16, String> {
 async fn without_tls(endpoint: &Endpoint) -> &'static str {
     if endpoint.tls
         && matches!(
-            timeout(LAST, TcpStream::connect(endpoint.address)).await,
+            timeout(LAST_PROBE_TIMEOUT, TcpStream::connect(endpoint.address)).await,
             Ok(Ok(_))
         )
     {
@@ -110,7 +110,7 @@ fn too_late(status: u16, endpoint: &str) -> String {
 /// A server that does not speak TLS listens all the same.
 async fn instead_of_connection(endpoint: &Endpoint) -> String {
     let address = endpoint.address;
-    match timeout(LAST, endpoint.target().connect()).await {
+    match timeout(LAST_PROBE_TIMEOUT, endpoint.target().connect()).await {
         Ok(Err(error)) if endpoint.tls && error.kind() != io::ErrorKind::ConnectionRefused => {
             let instead = without_tls(endpoint).await;
             format!("no TLS connection came about at {address}: {error}{instead}")

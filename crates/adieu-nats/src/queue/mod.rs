@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use self::pull::Puller;
 use crate::address::{NatsAddress, about_tls};
 
-const LEASE: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// An answer that takes longer is none.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONSUMER: &str = "adieu";
@@ -76,7 +76,7 @@ impl NatsQueue {
             made.map_err(|error| connection.failed(error))?;
         }
         if connection.consumer().await.is_err() {
-            connection.configure(LEASE).await?;
+            connection.configure(DEFAULT_LEASE).await?;
         }
         connection.open().await
     }

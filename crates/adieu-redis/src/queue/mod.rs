@@ -26,7 +26,7 @@ use self::acks::Acks;
 use self::scripts::{BURY, EXTEND, FETCH, GIVE_BACK, RETRY, TIDY};
 use crate::address::{RedisAddress, about_tls};
 
-const LEASE: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// A command that takes longer has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait in one command: a connection that died without a word is noticed after it.
@@ -129,7 +129,7 @@ impl RedisQueue {
             client,
             connection,
         });
-        Ok(Self::of(GroupConsumer::new(shared), LEASE))
+        Ok(Self::of(GroupConsumer::new(shared), DEFAULT_LEASE))
     }
 
     fn of(consumer: GroupConsumer, lease: Duration) -> Self {

@@ -15,7 +15,7 @@ use crate::util::duration;
 use crate::util::printable;
 
 /// After a second signal, cancelling and closing have at most this long.
-const HURRY: Duration = Duration::from_secs(2);
+const SECOND_SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// Called with every failure that no code of the program has handled.
 type FailureHandler = Box<dyn FnMut(&Unhandled) + Send>;
@@ -114,7 +114,7 @@ impl Settings {
         Ok(Terms {
             grace,
             lame_duck,
-            hurry: grace.min(HURRY),
+            hurry: grace.min(SECOND_SIGNAL_LIMIT),
         })
     }
 }

@@ -103,7 +103,7 @@ impl InFlightRequests {
 }
 
 /// How often to look whether a client that we cannot write to takes anything.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+const STALL_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// The close code of a WebSocket in a stop; and in one after which another process has the listener.
 const GOING_AWAY: u16 = 1001;
 const SERVICE_RESTART: u16 = 1012;
@@ -467,7 +467,7 @@ impl ConnShared {
         let now_ms = now_ms();
         // Often enough to know when the client took the last byte.
         let look = match state {
-            ConnState::StalledReader => LOOK_AGAIN,
+            ConnState::StalledReader => STALL_LOOK_INTERVAL,
             ConnState::AwaitingClose => CLOSE_WAIT_IDLE,
             _ => Duration::MAX,
         };

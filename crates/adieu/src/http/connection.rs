@@ -35,7 +35,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The end of a response whose length was not known at its beginning.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// How long it may take to go out.
-const PARTING: Duration = Duration::from_secs(2);
+const LAST_CHUNK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The number of header fields that hyper allows by itself; any other costs it an allocation for each request.
 const HYPER_HEAD_FIELDS: usize = 100;
@@ -209,7 +209,7 @@ async fn run_protocol<S, B, F>(
             match Box::pin(move_out(&shared, turn, io)).await {
                 Some(mut back) => {
                     if is_in_response {
-                        let end = timeout(PARTING, back.write_all(LAST_CHUNK));
+                        let end = timeout(LAST_CHUNK_TIMEOUT, back.write_all(LAST_CHUNK));
                         let Some(Ok(Ok(()))) = driver.drive(pin!(end), |_| {}).await else {
                             return;
                         };
@@ -323,7 +323,7 @@ pub(super) struct ConnDriver {
 }
 
 /// How long a connection is spared whose client has sent something that we did not come to read.
-const EXTENSION: Duration = Duration::from_millis(250);
+const UNREAD_EXTENSION: Duration = Duration::from_millis(250);
 /// How often.
 const MAX_EXTENSIONS: u32 = 4;
 /// Looking again then is as good as never.
@@ -392,7 +392,7 @@ impl ConnDriver {
                         }
                     }
                     CloseAction::Abort if self.extends_deadline() => {
-                        ready!(self.wait(cx, now, EXTENSION))
+                        ready!(self.wait(cx, now, UNREAD_EXTENSION))
                     }
                     // Told already, and the protocol has not ended: what it waits for does not come.
                     CloseAction::Close | CloseAction::Abort => {
@@ -435,7 +435,7 @@ impl ConnDriver {
         let again = self.extensions < MAX_EXTENSIONS && self.shared.socket.has_unread();
         if again {
             self.extensions += 1;
-            self.extended_until = Some(now + EXTENSION);
+            self.extended_until = Some(now + UNREAD_EXTENSION);
         }
         again
     }

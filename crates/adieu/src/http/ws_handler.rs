@@ -41,7 +41,7 @@ const INTERNAL_ERROR: u16 = 1011;
 /// A new process does not take the connection; the client is to connect again.
 const SERVICE_RESTART: u16 = 1012;
 /// How long the close frame may take to go out, and the client's answer to it; in a stop there are shorter limits.
-const PARTING: Duration = Duration::from_secs(2);
+const CLOSE_FRAME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves a connection whose request for a WebSocket this process has answered.
 pub(super) async fn serve(
@@ -214,7 +214,9 @@ fn is_departure(error: &(dyn std::error::Error + 'static)) -> bool {
 /// Writes what the handler has sent, and takes the connection back; `None` if the client is gone, or does not read.
 async fn flushed(driver: &mut ConnDriver, mut stream: WebSocketStream<FrameIo>) -> Option<FrameIo> {
     let flush = poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx));
-    let flushed = driver.drive(pin!(timeout(PARTING, flush)), |_| {}).await;
+    let flushed = driver
+        .drive(pin!(timeout(CLOSE_FRAME_TIMEOUT, flush)), |_| {})
+        .await;
     matches!(flushed, Some(Ok(Ok(())))).then(|| stream.into_inner())
 }
 
@@ -286,5 +288,7 @@ async fn close(driver: &mut ConnDriver, shared: &ConnShared, mut io: FrameIo) {
         shared.try_close_frame(cx);
         io.poll_end(cx)
     });
-    let _ = driver.drive(pin!(timeout(PARTING, end)), |_| {}).await;
+    let _ = driver
+        .drive(pin!(timeout(CLOSE_FRAME_TIMEOUT, end)), |_| {})
+        .await;
 }

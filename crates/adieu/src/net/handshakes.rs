@@ -31,7 +31,7 @@ pub(super) struct Handshakes {
 }
 
 /// The answer does not wait for anything; this only keeps a broken kernel from holding up the stop.
-const ANSWER: Duration = Duration::from_millis(250);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 /// `linux/sock_diag.h`, `linux/netlink.h`, `linux/inet_diag.h`, `net/tcp_states.h`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST: u16 = 0x001;
@@ -73,7 +73,7 @@ impl Handshakes {
             Type::DGRAM,
             Some(Protocol::from(libc::NETLINK_INET_DIAG)),
         )?;
-        kernel.set_read_timeout(Some(ANSWER))?;
+        kernel.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let file = File::from(listener.as_fd().try_clone_to_owned()?);
         let address = SockRef::from(listener).local_addr()?;
         let port = address.as_socket().map(|address| address.port());

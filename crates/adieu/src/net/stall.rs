@@ -11,7 +11,7 @@ use crate::net::SharedSocket;
 
 /// How often to look whether it takes anything: room for more is only told of when there is a lot of it, and a slow
 /// reader is not one that stopped.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One write that does not go on.
 pub(super) struct Stall {
@@ -24,7 +24,7 @@ pub(super) struct Stall {
 impl Stall {
     pub(super) fn new(socket: &SharedSocket) -> Self {
         Self {
-            look: Box::pin(tokio::time::sleep(LOOK)),
+            look: Box::pin(tokio::time::sleep(LOOK_INTERVAL)),
             since: Instant::now(),
             unacknowledged: socket.unacknowledged(),
         }
@@ -49,7 +49,7 @@ impl Stall {
                 return true;
             }
             if self.look.is_elapsed() {
-                self.look.as_mut().reset(end.min(now + LOOK));
+                self.look.as_mut().reset(end.min(now + LOOK_INTERVAL));
             }
             if self.look.as_mut().poll(cx).is_pending() {
                 return false;

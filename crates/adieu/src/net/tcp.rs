@@ -41,18 +41,18 @@ type ConnHandler = Arc<dyn Fn(Conn) -> BoxFuture<crate::Result> + Send + Sync>;
 type ConnAdopter = Arc<dyn Fn(Conn, Carried) -> BoxFuture<crate::Result> + Send + Sync>;
 
 /// How long a client may take to close its side after the goodbye.
-const PARTING: Duration = Duration::from_millis(200);
+const CLIENT_CLOSE_WAIT: Duration = Duration::from_millis(200);
 /// How long a client that never pauses is read in a stop.
-const UNPAUSED: Duration = Duration::from_millis(500);
+const READ_LIMIT_IN_STOP: Duration = Duration::from_millis(500);
 /// How long a client that takes nothing of what is written may hold a stop.
-const STALL: Duration = Duration::from_secs(2);
+const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the goodbye may take to go out to a client that does not read.
-const SPEAKING: Duration = Duration::from_secs(2);
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// From the accept to the end of the header of a proxy and of the TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the start of the closing stage to the end of the handshake.
-const HANDSHAKE_IN_STOP: Duration = Duration::from_secs(1);
+const HANDSHAKE_TIMEOUT_IN_STOP: Duration = Duration::from_secs(1);
 
 impl<'app> TcpBuilder<'app> {
     pub(crate) fn new<F, Fut>(app: &'app mut Registrar, listener: Listener, handler: F) -> Self
@@ -265,7 +265,7 @@ async fn shake_hands(
     }
     let stopping = async {
         server.closing.wait().await;
-        tokio::time::sleep(server.clamp_to_drain(HANDSHAKE_IN_STOP)).await;
+        tokio::time::sleep(server.clamp_to_drain(HANDSHAKE_TIMEOUT_IN_STOP)).await;
     };
     let mut state = "in the TLS handshake";
     let shaking = async {
@@ -277,7 +277,7 @@ async fn shake_hands(
         handshake.secure(socket.clone()).await
     };
     // Whichever branch loses, the connection is closed or in the handshake's result: nothing is half-way.
-    match race(tokio::time::timeout(HANDSHAKE, shaking), stopping).await {
+    match race(tokio::time::timeout(HANDSHAKE_TIMEOUT, shaking), stopping).await {
         Winner::First(Ok(Ok(stream))) => return Some(stream),
         Winner::First(Ok(Err(refusal))) => server.count_refused(&refusal, &socket),
         Winner::First(Err(_)) | Winner::Second(()) => {
@@ -356,7 +356,7 @@ async fn handle_connection(connection: Arc<TcpConnection>, stream: Stream, handl
             .clamp_to_drain(limit)
             .min(server.until_final_cutoff())
     };
-    let said = tokio::time::timeout(in_time(SPEAKING), goodbye).await;
+    let said = tokio::time::timeout(in_time(GOODBYE_TIMEOUT), goodbye).await;
     if !matches!(said, Ok(Ok(()))) {
         return;
     }
@@ -365,7 +365,7 @@ async fn handle_connection(connection: Arc<TcpConnection>, stream: Stream, handl
         let mut sink = [0; 1_024];
         while stream.read(&mut sink).await.is_ok_and(|count| count > 0) {}
     };
-    let _ = tokio::time::timeout(in_time(PARTING), parting).await;
+    let _ = tokio::time::timeout(in_time(CLIENT_CLOSE_WAIT), parting).await;
 }
 
 /// Gives a connection that its handler has left to the new process; says whether that has it now.
@@ -493,7 +493,8 @@ impl Conn {
         }
         let socket = &self.connection.socket;
         let owed = *self.owed.get_or_insert_with(|| socket.unread());
-        owed == 0 && server.stage_age(DrainStage::Lingering) > server.clamp_to_drain(UNPAUSED)
+        owed == 0
+            && server.stage_age(DrainStage::Lingering) > server.clamp_to_drain(READ_LIMIT_IN_STOP)
     }
 
     /// A write or flush, which fails in a stop if the client takes nothing for a while.
@@ -518,7 +519,7 @@ impl Conn {
             return Poll::Pending;
         }
         let stall = self.stall.get_or_insert_with(|| Stall::new(socket));
-        if !stall.is_over(socket, server.clamp_to_drain(STALL), cx) {
+        if !stall.is_over(socket, server.clamp_to_drain(STALL_TIMEOUT), cx) {
             return Poll::Pending;
         }
         server.count_closed("with a stalled reader", false, || socket.peer());

@@ -17,7 +17,7 @@ use crate::runtime::registrar::Registrar;
 use crate::runtime::shared::ServiceShared;
 
 /// The longest the export may take. A collector on the same host or in the same cluster answers in milliseconds.
-const MOST: Duration = Duration::from_secs(2);
+const EXPORT_LIMIT: Duration = Duration::from_secs(2);
 /// The name of its hook.
 const NAME: &str = "otlp";
 
@@ -76,12 +76,12 @@ async fn export(core: &ServiceShared, ledger: &Mutex<ReportBuilder>, endpoint: &
     let (report, left) = {
         let snapshot = core.snapshot(now);
         let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = ledger.until_end(now).unwrap_or(MOST);
+        let left = ledger.until_end(now).unwrap_or(EXPORT_LIMIT);
         (ledger.report(snapshot, now, Exit::Clean), left)
     };
     let trace = encode::trace(&report, SystemTime::now());
     // Hooks that come after it have their time, too.
-    let bound = MOST.min(left / 4);
+    let bound = EXPORT_LIMIT.min(left / 4);
     let sent = match tokio::time::timeout(bound, send::post(endpoint, trace)).await {
         Ok(sent) => sent,
         Err(_) => Err(format!("no answer within {}", crate::util::duration::show(bound)).into()),

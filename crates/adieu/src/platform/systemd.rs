@@ -26,13 +26,13 @@ use crate::util::printable;
 use crate::util::sys;
 
 /// What the end of the process takes, at most, after the grace is over.
-const AFTERWARDS: Duration = Duration::from_secs(2);
+const EXIT_MARGIN: Duration = Duration::from_secs(2);
 /// How long the last message may take to go out.
-const LAST_WORD: Duration = Duration::from_millis(200);
+const LAST_MESSAGE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long a manager may take to read what was said.
 #[cfg(all(feature = "net", target_os = "linux"))]
-const BARRIER: Duration = Duration::from_secs(5);
+const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 
 enum Saying {
     Lines(String),
@@ -207,7 +207,7 @@ impl Systemd {
     /// Until when it may take; told again with each phase, because a message can be lost.
     fn extend(&self, now: Time, lines: &mut String) {
         let since = now.saturating_sub(*self.stopping.get().unwrap_or(&now));
-        let left = self.grace.saturating_sub(since) + AFTERWARDS;
+        let left = self.grace.saturating_sub(since) + EXIT_MARGIN;
         let _ = writeln!(lines, "EXTEND_TIMEOUT_USEC={}", left.as_micros());
     }
 
@@ -241,7 +241,7 @@ impl Systemd {
     fn await_read(&self) {
         if let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() {
             let _ = self.tell.send(Saying::Barrier(theirs));
-            let _ = ours.set_read_timeout(Some(BARRIER));
+            let _ = ours.set_read_timeout(Some(BARRIER_TIMEOUT));
             let _ = io::Read::read(&mut &ours, &mut [0]);
         }
     }
@@ -250,7 +250,7 @@ impl Systemd {
     fn finish(&self) {
         let (mark, marked) = mpsc::sync_channel(1);
         if self.tell.send(Saying::Mark(mark)).is_ok() {
-            let _ = marked.recv_timeout(LAST_WORD);
+            let _ = marked.recv_timeout(LAST_MESSAGE_TIMEOUT);
         }
     }
 }

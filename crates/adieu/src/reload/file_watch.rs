@@ -23,9 +23,9 @@ use crate::runtime::shared::ServiceShared;
 use crate::runtime::stop::Stop;
 
 /// A change counts when nothing more has happened for so long: many files are written together.
-const QUIET: Duration = Duration::from_millis(200);
+const QUIET_TIME: Duration = Duration::from_millis(200);
 /// And at the latest after this, if it is never quiet.
-const LATEST: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Waits for changes of files, as [`ReloadBuilder::watch`](crate::reload::ReloadBuilder::watch) does, for a program that does
 /// something other than a reload then. On Linux; feature `watch`.
@@ -124,9 +124,9 @@ impl FileWatch {
     pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             self.watcher.heard().await?;
-            let latest = Instant::now() + LATEST;
+            let latest = Instant::now() + LONGEST_WAIT;
             while Instant::now() < latest
-                && let Ok(more) = timeout(QUIET, self.watcher.heard()).await
+                && let Ok(more) = timeout(QUIET_TIME, self.watcher.heard()).await
             {
                 more?;
             }

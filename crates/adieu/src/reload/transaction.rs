@@ -13,7 +13,7 @@ use crate::runtime::stop::Stop;
 use crate::util::panics::{self, CatchUnwind};
 
 /// How long one load, or one part's step, may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) enum Verdict {
     Applied,
@@ -101,14 +101,14 @@ where
     F: Future<Output = Result<T, BoxError>>,
 {
     let work = CatchUnwind::new(async move { begin().await });
-    match tokio::time::timeout(LIMIT, work).await {
+    match tokio::time::timeout(STEP_TIMEOUT, work).await {
         Ok(Ok(Ok(value))) => Ok(value),
         Ok(Ok(Err(error))) => Err(Failure::from_error(&*error)),
         Ok(Err(panic)) => Err(Failure::from(&panic)),
         Err(_) => Err(Failure {
             causes: vec![format!(
                 "it took longer than {}",
-                crate::util::duration::show(LIMIT)
+                crate::util::duration::show(STEP_TIMEOUT)
             )],
             panicked_at: None,
         }),

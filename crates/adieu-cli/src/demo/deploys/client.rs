@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::PATIENCE;
 
 /// How often a client asks, and the service sends an event.
-pub(super) const EVERY: Duration = Duration::from_millis(20);
+pub(super) const ASK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl OpenConnection {
                 return Ok(());
             }
             if kind != ConnectionKind::Events {
-                thread::sleep(EVERY);
+                thread::sleep(ASK_INTERVAL);
             }
         }
         Ok(())

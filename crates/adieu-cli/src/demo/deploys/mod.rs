@@ -19,7 +19,7 @@ use adieu_drill::file;
 /// So many messages of a new process are waited for on each connection, for the timeline to show it.
 const MESSAGES: usize = 5;
 /// Only what is broken takes this long.
-const PATIENCE: Duration = Duration::from_secs(40);
+const DEPLOY_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// What the three clients have received, and when the service was replaced.
 struct Story {
@@ -79,14 +79,14 @@ impl Story {
         messages: &Receiver<Result<Message, String>>,
         pid: u32,
     ) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DEPLOY_TIMEOUT;
         let mut waiting = ConnectionKind::ALL.map(|kind| (kind, MESSAGES)).to_vec();
         while !waiting.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             let message = messages.recv_timeout(left).map_err(|_| {
                 format!(
                     "no message of process {pid} has come within {} s",
-                    PATIENCE.as_secs()
+                    DEPLOY_TIMEOUT.as_secs()
                 )
             })??;
             self.check(&message)?;

@@ -14,7 +14,7 @@ use axum::response::Response;
 use axum::response::sse::Event;
 use axum::routing::get;
 
-use super::client::EVERY;
+use super::client::ASK_INTERVAL;
 
 /// Serves on a free port until a signal asks it to stop, or its standard input ends.
 pub(in crate::demo) fn serve() -> ExitCode {
@@ -81,7 +81,11 @@ async fn events(events: ServerSentEvents) -> Response {
 
 /// Sends a number again and again.
 async fn count(mut stream: EventStream, mut count: u64) -> adieu::Result {
-    while stream.until(tokio::time::sleep(EVERY)).await.is_some() {
+    while stream
+        .until(tokio::time::sleep(ASK_INTERVAL))
+        .await
+        .is_some()
+    {
         count += 1;
         let event = Event::default()
             .id(count.to_string())

@@ -29,9 +29,9 @@ use super::{Shared, Users};
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a request waits for a command that is started again.
-const WAIT: Duration = Duration::from_secs(10);
+const RESTART_WAIT: Duration = Duration::from_secs(10);
 /// One side of a tunnel after the other has closed.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The service that our server calls. Our server is through with all connections when the last of these is dropped.
 #[derive(Clone)]
@@ -169,7 +169,7 @@ async fn exchange(
     parts: Parts,
     mut body: RequestBody,
 ) -> Result<(Response<Incoming>, Connection, InFlight), Failure> {
-    let until = Instant::now() + WAIT;
+    let until = Instant::now() + RESTART_WAIT;
     let awaits = headers::waits_for_continue(&parts.headers) && !body.is_end_stream();
     let mut refused = Vec::new();
     loop {
@@ -244,7 +244,7 @@ async fn tunnel(client: OnUpgrade, command: OnUpgrade, connection: Connection) {
         () = &mut up => down,
         () = &mut down => up,
     };
-    let _ = timeout(LAST_WORDS, rest).await;
+    let _ = timeout(HALF_CLOSED_TIMEOUT, rest).await;
 }
 
 /// The body of a response.

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 use super::wire::WireState;
 
 /// A command that is asked for `100 Continue` may never say it; clients wait for it as long, as RFC 9110 section 10.1.1 lets them.
-const CONTINUE: Duration = Duration::from_secs(1);
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A body that is not touched before the head has left. Until then it goes [back](Returned) when this is dropped, for another
 /// attempt.
@@ -78,7 +78,7 @@ impl Upload {
             body: Some(body),
             before: state.written(),
             state: Arc::clone(state),
-            awaited: awaited.map(|it| (it, Box::pin(sleep(CONTINUE)))),
+            awaited: awaited.map(|it| (it, Box::pin(sleep(CONTINUE_TIMEOUT)))),
             is_touched: false,
             back: Returned::default(),
         }

@@ -24,11 +24,11 @@ use crate::run::{accept_probe, backlog};
 
 /// An idle connection to the command is used again for so long. Servers close idle connections after 2 s at the earliest, and a
 /// request that crosses such a close is lost.
-const IDLE: Duration = Duration::from_secs(1);
+const IDLE_REUSE_LIMIT: Duration = Duration::from_secs(1);
 /// Idle connections to one generation.
 const MOST_IDLE: usize = 256;
 /// What a command with a full accept queue has to make room in it.
-const ROOM: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Threads that wait for room at a time.
 const MOST_WAITING: usize = 16;
 /// The largest response head of the command.
@@ -216,7 +216,7 @@ impl Upstream {
             },
             UpstreamAddress::Port(port) => {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-                let stream = timeout(ROOM, TcpStream::connect(address)).await;
+                let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
                 let stream = stream.map_err(|_| ConnectError::Full)?.map_err(refused)?;
                 let _ = stream.set_nodelay(true);
                 Ok(Stream::Tcp(stream))
@@ -229,7 +229,7 @@ impl Upstream {
         if self.is_retired.load(Ordering::Relaxed) || connection.sender.is_closed() {
             return;
         }
-        let until = Instant::now() + IDLE;
+        let until = Instant::now() + IDLE_REUSE_LIMIT;
         let mut idle = self.idle();
         if idle.len() >= MOST_IDLE {
             idle.pop_front();
@@ -325,13 +325,13 @@ fn free_port() -> io::Result<u16> {
 
 /// The accept queue of the command is full. The kernel wakes a blocking call when there is room, and no other.
 async fn connect_when_there_is_room(path: &Path) -> io::Result<UnixStream> {
-    let _turn = timeout(ROOM, WAITING.acquire())
+    let _turn = timeout(CONNECT_TIMEOUT, WAITING.acquire())
         .await
         .map_err(|_| io::ErrorKind::TimedOut)?;
     let address = SockAddr::unix(path)?;
     let connecting = move || -> io::Result<Socket> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        socket.set_write_timeout(Some(ROOM))?;
+        socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
         socket.connect(&address)?;
         socket.set_write_timeout(None)?;
         socket.set_nonblocking(true)?;

@@ -89,9 +89,9 @@ mod here {
     use super::{EVENT_STOP, requests};
 
     /// What a process has to stop. One that waits for a disk cannot; it is let go when it stops later.
-    const PATIENCE: Duration = Duration::from_millis(500);
+    const TRACE_STOP_TIMEOUT: Duration = Duration::from_millis(500);
     /// Between two looks whether it has.
-    const LOOK: Duration = Duration::from_micros(50);
+    const TRACE_LOOK_INTERVAL: Duration = Duration::from_micros(50);
     /// How a process stops that was asked to, and at both ends of a system call.
     const ASKED: c_int = libc::SIGTRAP | (EVENT_STOP << 8);
     const AT_CALL: c_int = libc::SIGTRAP | 0x80;
@@ -194,7 +194,7 @@ mod here {
 
         /// Waits until it has stopped, and not for its end: that is for `reap`.
         fn stopped(&self) -> io::Result<c_int> {
-            let by = Instant::now() + PATIENCE;
+            let by = Instant::now() + TRACE_STOP_TIMEOUT;
             let id = libc::id_t::try_from(self.pid).unwrap_or(0);
             loop {
                 // SAFETY: all-zero is a valid siginfo_t; the call writes to a live one, whose fields are those of a
@@ -214,7 +214,7 @@ mod here {
                 if Instant::now() > by {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(TRACE_LOOK_INTERVAL);
             }
         }
 

@@ -12,7 +12,7 @@ use super::{Config, NUMBER};
 pub(super) const FILE: &str = "haproxy.cfg";
 pub(super) const LOG: &str = "requests.log";
 const ADMIN: &str = "admin.sock";
-const LOOK: Duration = Duration::from_secs(1);
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// It writes no files: its standard output is one. A master that stays in the foreground starts a new worker at SIGUSR2.
 pub(super) fn command(program: &Path, dir: &Path) -> Vec<String> {
@@ -94,7 +94,11 @@ pub(super) async fn is_down(dir: &Path, id: u32) -> bool {
         socket.read_to_string(&mut text).await.ok()?;
         Some(text)
     };
-    let text = timeout(LOOK, talk).await.ok().flatten().unwrap_or_default();
+    let text = timeout(ADMIN_TIMEOUT, talk)
+        .await
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     status(&text, id).is_some_and(|status| status.starts_with("DOWN"))
 }
 

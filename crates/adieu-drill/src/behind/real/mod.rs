@@ -34,12 +34,12 @@ pub(super) use log::LogLine;
 /// The path at which the balancer answers with the number of its configuration.
 const NUMBER: &str = "/.adieu-drill-configuration";
 /// A balancer that has not read its configuration by then does not.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PACE: Duration = Duration::from_millis(10);
+const CONFIGURATION_TIMEOUT: Duration = Duration::from_secs(10);
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 /// For so long no process with the configuration before may answer: nginx lets the old worker accept for 100 ms beside the new
 /// one.
-const ALONE: Duration = Duration::from_millis(300);
-const LOOK: Duration = Duration::from_secs(1);
+const OLD_WORKER_SILENCE: Duration = Duration::from_millis(300);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One instance as the balancer knows it.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ impl Balancer {
     pub(super) async fn log(self) -> Result<HashMap<u64, LogLine>, DrillError> {
         // The lines of the last requests are written before it ends.
         self.process.signal(Signal::TERM);
-        let _ = self.process.ended_within(PATIENCE).await;
+        let _ = self.process.ended_within(CONFIGURATION_TIMEOUT).await;
         self.process.kill().await;
         log::read(self.kind, self.dir.path(), &self.known)
             .map_err(|error| cannot(self.kind, &error))
@@ -221,7 +221,7 @@ impl Balancer {
         let name = self.kind.program();
         let begun = Instant::now();
         let mut since = None;
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < CONFIGURATION_TIMEOUT {
             if let Some(ended) = self.process.ended() {
                 // What it printed last is in the pipe and read a moment later.
                 sleep(Duration::from_millis(50)).await;
@@ -233,15 +233,15 @@ impl Balancer {
             let is_new = asked(self.config.listen).await == Some(self.config.number);
             let now = Instant::now();
             since = is_new.then(|| since.unwrap_or(now));
-            if let Some(since) = since.filter(|since| now >= *since + ALONE) {
+            if let Some(since) = since.filter(|since| now >= *since + OLD_WORKER_SILENCE) {
                 return Ok(since);
             }
-            sleep(PACE).await;
+            sleep(PROBE_INTERVAL).await;
         }
         Err(DrillError::start(
             format!(
                 "{name} did not take its configuration in {}",
-                crate::threshold::show(PATIENCE)
+                crate::threshold::show(CONFIGURATION_TIMEOUT)
             ),
             self.process.output.last(20),
         ))
@@ -265,7 +265,10 @@ async fn asked(address: SocketAddr) -> Option<u64> {
         let number = crate::raw::field(&text, "x-adieu-drill-configuration")?;
         (head.status == 200).then(|| number.parse().ok()).flatten()
     };
-    tokio::time::timeout(LOOK, talk).await.ok().flatten()
+    tokio::time::timeout(PROBE_TIMEOUT, talk)
+        .await
+        .ok()
+        .flatten()
 }
 
 impl Config {
