@@ -26,6 +26,7 @@ pub(in crate::demo) fn serve() -> ExitCode {
     });
     adieu::service("counter")
         .grace(Duration::from_secs(10))
+        .handoff()
         .on_notice(tell)
         .run(async |app: &mut App| {
             let listener = app.listen("web", "127.0.0.1:0").await?;
@@ -38,7 +39,9 @@ pub(in crate::demo) fn serve() -> ExitCode {
 
 fn tell(notice: &Notice) {
     match notice {
-        Notice::HandOffFailed { why } => say(&format!("hand-off failed: {why}")),
+        Notice::HandOffFailed { why } | Notice::HandOffRefused { why } => {
+            say(&format!("hand-off failed: {why}"))
+        }
         Notice::HandedOver { pid } => say(&format!("handed over to {pid}")),
         _ => {}
     }
