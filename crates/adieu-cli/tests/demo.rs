@@ -63,7 +63,7 @@ fn the_demo_service_passes_and_the_page_is_written() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_left_alone() {
+fn a_file_of_another_user_is_left_alone() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("adieu-demo.html");
     fs::write(&path, "my thesis").expect("written");

@@ -154,7 +154,7 @@ fn half_an_answer_and_another_protocol_are_no_health() {
 }
 
 #[test]
-fn nobody_there_is_one() {
+fn an_address_without_a_listener_is_unhealthy() {
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = gone.local_addr().expect("an address").to_string();
     drop(gone);

@@ -42,7 +42,7 @@ pub(crate) struct Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadKind {
     /// Nothing.
-    Nobody,
+    Idle,
     /// Many clients, none of which wants to hold it.
     Load,
     /// Work that it takes from elsewhere.
@@ -55,7 +55,7 @@ impl LoadKind {
     /// `it was stopped …`.
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Self::Nobody => "while idle",
+            Self::Idle => "while idle",
             Self::Load => "under load",
             Self::Work => "with work in flight",
             Self::Hold => "with a client that holds it",

@@ -70,7 +70,7 @@ async fn run(drill: &Drill) -> Result<Report, DrillError> {
         capabilities::idle_stop(drill, &run, &mut found).await;
         log.exit(
             "",
-            LoadKind::Nobody,
+            LoadKind::Idle,
             found
                 .idle_stop
                 .zip(found.idle_end.map(|ended| ended.status)),

@@ -9,7 +9,7 @@
 //! - every part gets exactly one outcome;
 //! - once stopping, the end comes by the end of the grace period, if ticks are delivered.
 
-mod haste;
+mod deadline;
 
 use std::collections::BTreeMap;
 

@@ -114,7 +114,7 @@ mod tests {
     fn a_file_is_in_its_module_or_in_none() {
         let name = |file: &str| of(file).map(|module| module.name);
         assert_eq!(
-            name("crates/adieu-lifecycle/src/machine/haste.rs"),
+            name("crates/adieu-lifecycle/src/machine/deadline.rs"),
             Some("lifecycle")
         );
         assert_eq!(name("crates/adieu/src/signal/registry.rs"), Some("signal"));

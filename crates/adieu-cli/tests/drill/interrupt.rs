@@ -8,7 +8,7 @@ use crate::support::{HELLO, Test, URL};
 
 /// Interrupted in the middle of it, the drill leaves neither the program nor what the program started.
 #[test]
-fn interrupted_it_leaves_nobody_behind() {
+fn interrupted_it_leaves_no_process_behind() {
     let forks = "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execvp('sleep', ['sleep', '300'])\n    os._exit(0)\nos.wait()\n";
     let test = Test::new().file("forks.py", &format!("{forks}{HELLO}"));
     for (signal, expected) in [("INT", 130), ("TERM", 143), ("QUIT", 131)] {
@@ -59,7 +59,7 @@ fn interrupted_it_leaves_nobody_behind() {
 /// SIGKILL gives the drill no time for anything. What it started is gone all the same, also what hears no SIGTERM and what
 /// has a session of its own.
 #[test]
-fn killed_it_leaves_nobody_behind() {
+fn killed_it_leaves_no_process_behind() {
     let stubborn = "import os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n\
                     if os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '300'])\n";
     let program = HELLO.replace("signal.signal(signal.SIGTERM, stop)", "");
@@ -135,7 +135,7 @@ fn interrupted_it_tells_what_was_judged() {
 
 /// Also what a command of the user's has started, which outlives the shell it was started by.
 #[test]
-fn interrupted_it_leaves_nobody_that_the_ledger_started() {
+fn interrupted_it_leaves_no_process_that_the_ledger_started() {
     let test = Test::new();
     let made = Command::new("mkfifo")
         .arg(test.path().join("running"))

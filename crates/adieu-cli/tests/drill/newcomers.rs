@@ -26,7 +26,7 @@ os._exit(0)
 
 /// The kernel accepts for every listener: only an echo shows that a program is there.
 #[test]
-fn an_open_door_without_an_echo_is_silence() {
+fn a_connection_without_an_echo_is_unanswered() {
     let test = Test::new().file("silent.py", SILENT);
     let words = [
         "--tcp",
@@ -95,7 +95,7 @@ fn open_for(seconds: &str) -> Judged {
 
 /// That no process listens once the program is gone is not a refusal.
 #[test]
-fn a_door_that_only_the_exit_closes_was_never_closed() {
+fn a_listener_that_only_the_exit_closes_was_never_closed() {
     let judged = open_for("1000");
     judged.is(
         "listener-refuses",
@@ -125,7 +125,7 @@ fn who_never_stops_does_not_refuse() {
 
 /// A lame duck serves for as long as any stop of it takes.
 #[test]
-fn a_door_that_closes_in_the_drain_is_right_early_and_late() {
+fn a_listener_that_closes_in_the_drain_is_right_early_and_late() {
     for seconds in ["0", "1.5"] {
         open_for(seconds).is("listener-refuses", "passed", &["refused from"]);
     }

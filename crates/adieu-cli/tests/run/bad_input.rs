@@ -269,7 +269,7 @@ fn options_that_would_do_nothing() {
 
 /// A process listens there that does not accept from its full queue.
 #[tokio::test]
-async fn a_unix_socket_that_somebody_else_is_too_busy_on() {
+async fn a_unix_socket_that_another_process_is_too_busy_on() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("web.sock");
     let socket = || socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);

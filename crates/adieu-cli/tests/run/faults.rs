@@ -66,7 +66,7 @@ async fn nothing_outlives_the_wrapper() {
 
 /// It does not hold up the exit, and goes with the process that it guards.
 #[tokio::test]
-async fn the_guardian_is_in_nobodys_way() {
+async fn the_guardian_holds_no_process_up() {
     let mut wrapper = Wrapper::start(&[], &["sh", "-c", "echo main $$; exec sleep 1000"]);
     let main: i32 = wrapper.line("main ").await.parse().unwrap();
     let pid = wrapper.subject.pid();
@@ -126,7 +126,7 @@ os.write(full, bytes(4096))
 
 /// The command's output has no reader: the command waits, and we do not.
 #[test]
-fn a_full_pipe_holds_nobody_up() {
+fn a_full_pipe_holds_no_process_up() {
     for full in ["1", "2"] {
         let (unread, filled) = std::io::pipe().unwrap();
         let (other, said) = std::io::pipe().unwrap();
@@ -152,7 +152,7 @@ fn a_full_pipe_holds_nobody_up() {
 }
 
 #[test]
-fn a_closed_standard_error_is_nobodys_problem() {
+fn a_closed_standard_error_changes_nothing() {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" run -- sh -c 'exit 3' 2>&-", ADIEU]);
     let mut child = command

@@ -149,7 +149,7 @@ async fn silence_is_death() {
 
 /// A command that does not die of SIGABRT either is killed.
 #[test]
-fn whoever_is_deaf_to_the_abort_is_killed() {
+fn a_command_that_ignores_the_abort_is_killed() {
     // The time counts from readiness, so that it does not hear before it is deaf.
     let options = ["--ready", "notify", "--watchdog", "100ms"];
     let deaf = format!(
@@ -242,7 +242,7 @@ async fn a_probe_that_hangs_is_killed() {
 }
 
 #[test]
-fn nobody_there_is_found_out() {
+fn a_probe_without_a_listener_fails() {
     let unused = free();
     assert_eq!(health(unused.address(), "/livez").0, 1);
 }

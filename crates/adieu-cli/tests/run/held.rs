@@ -70,7 +70,7 @@ async fn a_probe_of_the_socket_is_not_enough() {
 }
 
 #[test]
-fn a_wish_for_no_more_than_the_probe_of_the_socket_is_refused() {
+fn readiness_by_the_probe_of_the_socket_alone_is_refused() {
     for (listen, probe) in [
         ("tcp:0.0.0.0:8123", "127.0.0.1:8123"),
         ("tcp:127.0.0.1:8123", "localhost:8123"),

@@ -57,7 +57,7 @@ async fn is_unharmed(number: i32, mut parent: ChildProcess) {
 
 /// Between two lives there is no command, and no group of it.
 #[tokio::test]
-async fn a_signal_between_two_lives_is_for_nobody() {
+async fn a_signal_between_two_processes_reaches_none() {
     let options = [
         "--group",
         "--restart",

@@ -72,7 +72,7 @@ async fn a_stop_has_the_code_of_the_command() {
 
 /// A pipe without a reader does not hold up the exit.
 #[tokio::test]
-async fn a_report_that_nobody_reads_is_not_waited_for() {
+async fn a_report_that_no_process_reads_is_not_waited_for() {
     let folder = TempDir::new().expect("a directory");
     let pipe = folder.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();

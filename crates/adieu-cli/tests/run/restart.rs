@@ -173,7 +173,7 @@ async fn an_old_generation_goes_with_all_it_started() {
 
 /// A request that comes while a new process is starting is for one more: what it starts from has changed since.
 #[tokio::test]
-async fn a_wish_during_a_restart_is_kept() {
+async fn a_restart_requested_during_a_restart_is_kept() {
     let folder = tempfile::TempDir::new().unwrap();
     let go = folder.path().join("go");
     let waits = format!(
@@ -198,7 +198,7 @@ async fn a_wish_during_a_restart_is_kept() {
 
 /// Also if the old process dies meanwhile, and the next one takes over before its time.
 #[tokio::test]
-async fn a_wish_outlives_the_old_generation() {
+async fn a_requested_restart_outlives_the_old_process() {
     let script = "echo pid $$; exec sleep 1000";
     let options = ["--listen", "tcp:127.0.0.1:0", "--ready", "notify"];
     let mut wrapper = Wrapper::start(&options, &["sh", "-c", script]);
@@ -217,7 +217,7 @@ async fn a_wish_outlives_the_old_generation() {
 
 /// What keeps serving in the pre-stop is the present generation.
 #[tokio::test]
-async fn a_wish_during_the_pre_stop_is_too_late() {
+async fn a_restart_requested_during_the_pre_stop_is_too_late() {
     let options = ["--listen", "tcp:127.0.0.1:0", "--pre-stop", "50s"];
     let options = [&options[..], &["--grace", "55s"]].concat();
     let mut wrapper = Wrapper::start(&options, &["/usr/bin/python3", "-c", SERVER]);
@@ -305,7 +305,7 @@ fn what_a_failure_left_is_ended_before_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_changed_file_is_a_wish_for_the_next_generation() {
+async fn a_changed_file_requests_a_restart() {
     let folder = tempfile::TempDir::new().unwrap();
     let watched = folder.path().to_str().unwrap();
     let options = ["--listen", "tcp:127.0.0.1:0", "--watch", watched];
@@ -321,7 +321,7 @@ async fn a_changed_file_is_a_wish_for_the_next_generation() {
 
 /// Kubernetes swaps a link behind the file, and then the next one.
 #[tokio::test]
-async fn a_swapped_link_is_a_wish_for_the_next_generation() {
+async fn a_swapped_link_requests_a_restart() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name);
     let swap = |version: &str| {

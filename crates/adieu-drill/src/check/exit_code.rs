@@ -63,9 +63,9 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         _ => {
             let run = cx.start().await?;
             let signal = run.stop();
-            match cx.see_end(&run, signal, LoadKind::Nobody).await {
+            match cx.see_end(&run, signal, LoadKind::Idle).await {
                 Some(ended) => ended,
-                None => return Ok(cx.killed(&run, LoadKind::Nobody)),
+                None => return Ok(cx.killed(&run, LoadKind::Idle)),
             }
         }
     };
@@ -143,7 +143,7 @@ fn is_bad(exit: &Exit, cx: &CheckContext<'_>) -> bool {
     };
     let accepted = cx.threshold.accepts(super::code(status));
     match exit.with {
-        LoadKind::Nobody | LoadKind::Load | LoadKind::Work => !accepted,
+        LoadKind::Idle | LoadKind::Load | LoadKind::Work => !accepted,
         LoadKind::Hold => super::is_crash(status, cx.drill.signal.raw()) && !accepted,
     }
 }

@@ -44,7 +44,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         for _ in 0..cx.times(1, 2, 4) {
             let run = cx.start().await?;
             let signal = run.stop();
-            cx.see_end(&run, signal, LoadKind::Nobody).await;
+            cx.see_end(&run, signal, LoadKind::Idle).await;
             run.process.kill().await;
         }
         if !counted(cx).any(|exit| exit.with == LoadKind::Load) {
@@ -55,7 +55,7 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     let limit = cx.threshold.time();
     let of = |with: LoadKind| counted(cx).filter(move |exit| exit.with == with);
     let mut evidence = Vec::new();
-    for (with, words) in [(LoadKind::Nobody, "idle"), (LoadKind::Load, "loaded")] {
+    for (with, words) in [(LoadKind::Idle, "idle"), (LoadKind::Load, "loaded")] {
         let mut times: Vec<Duration> = of(with).filter_map(|exit| Some(exit.end?.0)).collect();
         times.sort_unstable();
         if let [first, .., last] | [first @ last] = times[..] {

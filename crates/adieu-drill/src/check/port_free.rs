@@ -45,8 +45,8 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
     let run = cx.start().await?;
     run.let_arrive().await;
     let signal = run.stop();
-    let Some(ended) = cx.see_end(&run, signal, LoadKind::Nobody).await else {
-        return Ok(cx.killed(&run, LoadKind::Nobody));
+    let Some(ended) = cx.see_end(&run, signal, LoadKind::Idle).await else {
+        return Ok(cx.killed(&run, LoadKind::Idle));
     };
     let limit = ended.at + cx.threshold.time();
     let refusal = loop {

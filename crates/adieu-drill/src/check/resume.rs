@@ -63,8 +63,8 @@ async fn check(cx: &mut CheckContext<'_>) -> Result<Finding, crate::DrillError> 
         }
     };
     let signal = run.stop();
-    if cx.see_end(&run, signal, LoadKind::Nobody).await.is_none() {
-        return Ok(cx.killed(&run, LoadKind::Nobody));
+    if cx.see_end(&run, signal, LoadKind::Idle).await.is_none() {
+        return Ok(cx.killed(&run, LoadKind::Idle));
     }
     run.process.kill().await;
     let again = cx.start().await?;

@@ -94,7 +94,7 @@ pub(crate) async fn stop_as(
             .shown(run.last_lines(3)));
     }
     let with = if count == 0 {
-        LoadKind::Nobody
+        LoadKind::Idle
     } else {
         LoadKind::Hold
     };

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_begins_again_waits_without_end() {
+    fn a_job_that_no_worker_begins_again_waits_without_end() {
         let account = account(1, "1 start 1 w1-1\n", &[stop("w1-1", 2.0, 3.0, false)]);
         assert_eq!(account.waits[0].seconds, None);
         assert_eq!(account.lost, [1]);

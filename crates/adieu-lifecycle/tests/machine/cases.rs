@@ -40,7 +40,7 @@ const SET_UP: [Move; 2] = [Move::Register, Move::Open];
 const TO_RELEASE: [Move; 3] = [Move::Stop, Move::Tell(0), Move::Tell(0)];
 
 #[test]
-fn hurry_leaves_a_turn_to_whoever_waits_behind_a_close_that_hangs() {
+fn hurry_leaves_a_turn_to_what_waits_behind_a_close_that_hangs() {
     let scenario = any(&[RESOURCE, RESOURCE]);
     let start = [SET_UP, SET_UP].concat();
     let moves = [

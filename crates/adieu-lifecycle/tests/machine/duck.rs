@@ -36,7 +36,7 @@ fn entered(actions: &[Action]) -> Vec<(Phase, Time)> {
 }
 
 #[test]
-fn is_waited_for_while_somebody_serves() {
+fn is_waited_for_while_a_server_serves() {
     let mut machine = running(2);
     machine.step(Event::Ended(ComponentId(0), End::Done), Time::ZERO);
     let begun = machine.step(stop(), NOW);

@@ -150,7 +150,7 @@ impl Scope {
                 } else {
                     Exit::Failed
                 };
-                Report::stillborn(&name, exit, Failure::from_error(&error))
+                Report::start_failed(&name, exit, Failure::from_error(&error))
             }
         }
     }

@@ -379,7 +379,7 @@ pub(super) fn never_begun(name: &str, print: PrintReport, error: &Error) -> Repo
     } else {
         Exit::Failed
     };
-    let report = Report::stillborn(name, exit, Failure::from_error(error));
+    let report = Report::start_failed(name, exit, Failure::from_error(error));
     ReportWriter::new(None, print).print_one(&report);
     report
 }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_ipv4_in_clothes_of_ipv6_is_the_same() {
+    fn an_ipv4_mapped_address_is_the_ipv4_address() {
         assert_eq!(holders("127.0.0.1:8084"), [2003]);
         assert_eq!(holders("[::ffff:127.0.0.1]:8080"), [1001]);
     }

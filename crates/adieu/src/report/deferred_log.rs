@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_that_nobody_writes_takes_no_more_than_its_share() {
+    fn a_log_that_is_not_written_takes_no_more_than_its_share() {
         let deferred_logs = DeferredLogs::default();
         let mut waiting: Vec<DeferredLog> =
             std::iter::from_fn(|| deferred_logs.take(|| {})).collect();

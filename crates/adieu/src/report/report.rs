@@ -143,7 +143,7 @@ pub struct Blocked {
 
 impl Report {
     /// A report of a life that never began.
-    pub(crate) fn stillborn(service: &str, exit: Exit, problem: Failure) -> Self {
+    pub(crate) fn start_failed(service: &str, exit: Exit, problem: Failure) -> Self {
         Self {
             service: service.to_owned(),
             exit,
@@ -170,7 +170,7 @@ impl Report {
             causes: vec!["the report is missing".to_owned()],
             panicked_at: None,
         };
-        Self::stillborn(service, Exit::Failed, what)
+        Self::start_failed(service, Exit::Failed, what)
     }
 
     /// The name of the service.

@@ -36,7 +36,7 @@ fn took(report: &Report, phase: Phase) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn word_that_nobody_is_left_is_not_believed_while_somebody_is() {
+async fn an_idle_event_is_ignored_while_a_task_lives() {
     let report = stopped(Event::Idle).await;
     assert_eq!(report.part("worker").unwrap().outcome, Outcome::Finished);
     assert_eq!(took(&report, Phase::Drain), Duration::from_secs(3));

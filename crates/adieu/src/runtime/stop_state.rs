@@ -103,7 +103,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_nanos(7);
 
     #[test]
-    fn whoever_hears_of_the_request_knows_the_deadline() {
+    fn a_task_that_sees_the_request_knows_the_deadline() {
         loom::model(|| {
             let state = Arc::new(StopState::new());
             let theirs = Arc::clone(&state);

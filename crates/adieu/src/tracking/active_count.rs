@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_comes_after_the_seal_and_the_one_who_tells_of_it_sees_all_work() {
+    fn no_task_enters_after_the_seal_and_its_reporter_sees_all_work() {
         loom::model(|| {
             let active = Arc::new(ActiveCount::default());
             // Relaxed: only the active makes one worker's effects visible to another.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seal_is_told_although_somebody_comes_and_hangs() {
+    fn the_seal_is_reported_although_a_task_enters_and_hangs() {
         loom::model(|| {
             let registry = Arc::new(TaskRegistry::default());
             let theirs = Arc::clone(&registry);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_while_being_abandoned_is_uncounted_once() {
+    fn a_task_that_leaves_while_being_abandoned_is_uncounted_once() {
         loom::model(|| {
             let registry = Arc::new(TaskRegistry::default());
             registry.enter(0).unwrap();

@@ -27,7 +27,7 @@ async fn idle(stop: adieu::Stop) {
 }
 
 #[test]
-fn everybody_who_asked_applies_before_anybody_sees() {
+fn every_part_applies_before_a_part_sees_the_new_value() {
     let diary = Diary::default();
     let theirs = diary.clone();
     let report = rehearse(

@@ -122,7 +122,7 @@ async fn the_deadline_is_when_work_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_lame_duck_nobody_is_told() {
+async fn in_the_lame_duck_no_task_is_told() {
     let report = stopped_after_a_second()
         .lame_duck(secs(2))
         .run(async |app| {

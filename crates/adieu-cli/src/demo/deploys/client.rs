@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
+use super::DEPLOY_TIMEOUT;
 
 /// How often a client asks, and the service sends an event.
 pub(super) const ASK_INTERVAL: Duration = Duration::from_millis(20);
@@ -62,7 +62,7 @@ impl OpenConnection {
     fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(DEPLOY_TIMEOUT))?;
         Ok(Self(BufReader::new(stream)))
     }
 

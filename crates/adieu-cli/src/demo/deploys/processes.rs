@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 
-use super::PATIENCE;
+use super::DEPLOY_TIMEOUT;
 
 pub(super) struct Processes {
     first: Child,
@@ -62,11 +62,11 @@ impl Processes {
     /// What follows one of these words in the next line that begins with it.
     fn wait_for(&self, words: &[&str]) -> Result<String, String> {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).map_err(|_| {
+            let line = self.lines.recv_timeout(DEPLOY_TIMEOUT).map_err(|_| {
                 format!(
                     "the service has not said {:?} within {} s",
                     words[0],
-                    PATIENCE.as_secs()
+                    DEPLOY_TIMEOUT.as_secs()
                 )
             })?;
             if let Some(why) = line.strip_prefix("hand-off failed: ") {

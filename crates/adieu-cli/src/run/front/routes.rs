@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_crowd_does_not_wait() {
+    async fn requests_over_the_limit_do_not_wait() {
         let routes = Arc::new(Routes::new());
         let waiting: Vec<_> = (0..MOST_WAITING)
             .map(|_| {
