@@ -1,7 +1,7 @@
 //! The scanners of bytes from the network, for the fuzz targets in `fuzz/`. Not in a normal build.
 
 use super::h1_scanner::HeadScanner;
-use super::ws_frames::FrameTracker;
+use super::h2_frames::FrameTracker;
 use super::ws_frames::WsCursor;
 
 /// How many request heads end in these reads, and whether the last read ends inside a body.

@@ -62,11 +62,9 @@ pub use bound::BoundListener;
 pub use carried::Carried;
 #[cfg(feature = "http")]
 pub(crate) use connection_snapshot::CarriedCounters;
-#[cfg(feature = "axum")]
-pub(crate) use connection_snapshot::CarriedRequest;
 pub(crate) use connection_snapshot::ConnectionSnapshot;
-#[cfg(feature = "websocket")]
-pub(crate) use connection_snapshot::RawState;
+#[cfg(feature = "axum")]
+pub(crate) use connection_snapshot::{CarriedRequest, RawState};
 #[cfg(feature = "admin")]
 pub(crate) use connections::DESCRIPTOR_WAIT;
 #[cfg(feature = "admin")]
