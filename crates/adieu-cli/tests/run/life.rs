@@ -139,7 +139,7 @@ async fn who_does_not_end_in_time_is_killed_with_all_others() {
         serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     let text = report.to_string();
     assert!(text.contains("was ended by SIGKILL after"), "{text}");
-    assert!(text.contains("user ") && text.contains(" MB"), "{text}");
+    assert!(text.contains(" s user, ") && text.contains(" MB"), "{text}");
 }
 
 #[tokio::test]
