@@ -23,6 +23,14 @@ fn start(options: &[&str], text: &str) -> (Wrapper, TempDir) {
     (Wrapper::start::<&str>(&options, &[]), folder)
 }
 
+/// Waits for these lines of two commands, each of which prints its own when it gets a core.
+async fn both_print(wrapper: &mut Wrapper, mut wanted: [&str; 2]) {
+    let mut printed = [wrapper.line("").await, wrapper.line("").await];
+    printed.sort();
+    wanted.sort_unstable();
+    assert_eq!(printed, wanted);
+}
+
 /// These stand in the log, one after the other.
 fn in_order(log: &str, wanted: &[&str]) {
     let mut rest = log;
@@ -51,8 +59,7 @@ async fn commands_start_in_order_and_stop_in_reverse() {
         {BASE}"#
     );
     let (mut wrapper, _folder) = start(&[], &text);
-    wrapper.line("base up").await;
-    wrapper.line("green").await;
+    both_print(&mut wrapper, ["base up", "green"]).await;
     wrapper.signal(Signal::TERM);
     let (code, log) = wrapper.code().await;
     assert_eq!(code, 0, "{log}");
@@ -110,8 +117,7 @@ async fn a_command_that_hangs_does_not_take_the_time_of_the_others() {
         {BASE}"#
     );
     let (mut wrapper, _folder) = start(&["--grace", "6s"], &text);
-    wrapper.line("base up").await;
-    wrapper.line("web up").await;
+    both_print(&mut wrapper, ["base up", "web up"]).await;
     // The time is counted in the log only: what is asserted is the order.
     wrapper.signal(Signal::TERM);
     let (code, log) = wrapper.code().await;
