@@ -44,7 +44,7 @@ pub fn write(path: &Path, text: &[u8], readers: Readers) -> io::Result<()> {
     written
 }
 
-/// Finds out whether a file can be [written](write) later.
+/// Finds out whether a file can be [written](write()) later.
 ///
 /// # Errors
 ///

@@ -143,7 +143,7 @@ mod here {
             Ok(traced)
         }
 
-        /// Binds the socket to an interface that does not exist, as [`cloak`](super::super::cloak) does.
+        /// Binds the socket to an interface that does not exist, as [`cloak`](adieu_os::socket::cloak) does.
         pub(super) fn hide(&self, socket: RawFd) -> bool {
             let socket = u64::try_from(socket).unwrap_or(u64::MAX);
             let level = libc::SOL_SOCKET.unsigned_abs().into();
