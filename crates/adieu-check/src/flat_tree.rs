@@ -225,6 +225,12 @@ impl<'t> FlatNode<'t> {
             .map(move |at| self.at(at))
     }
 
+    /// Where the comments below it stand, in bytes.
+    pub(crate) fn comments(self) -> impl Iterator<Item = Range<usize>> {
+        let comments = self.below().filter(|node| node.is("comment"));
+        comments.map(|comment| comment.start()..comment.end())
+    }
+
     /// Whether the other one is below it, or is the same.
     pub(crate) fn holds(self, other: FlatNode<'t>) -> bool {
         (self.at..self.entry().end as usize).contains(&other.at)

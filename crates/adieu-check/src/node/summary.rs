@@ -157,9 +157,7 @@ pub(crate) fn extract(text: &str, path: &Arc<str>) -> Option<NodeFile> {
     rules::run(&code, &mut sink);
     file.found = sink.found;
     if suppress::may_have(text) {
-        let comments = code.root.below().filter(|node| node.is("comment"));
-        let ranges = comments.map(|comment| comment.start()..comment.end());
-        file.ignores = suppress::read_all(text, &sink.lines, ranges);
+        file.ignores = suppress::read_all(text, &sink.lines, code.root.comments());
     }
     (!tree.is_given_up()).then_some(file)
 }
